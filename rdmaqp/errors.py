@@ -1,0 +1,127 @@
+"""What can go wrong, as exceptions that hold data.
+
+Each exception keeps what it knows as attributes; the text is derived from them. ``str()`` is complete without
+colours or a terminal, and its first line makes sense alone, since that is the line that reaches a log.
+"""
+
+from __future__ import annotations
+
+import errno as _errno
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rdmaqp.guard.report import Report
+
+
+class RdmaqpError(Exception):
+    """The base of every error that rdmaqp raises by itself."""
+
+
+class GuardError(RdmaqpError, ValueError):
+    """The guard refused a call; the native call was not made.
+
+    Attributes:
+        report: all findings, each with its rule, field, value given, what is allowed and the fix.
+    """
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self.report = report
+
+    def __str__(self) -> str:
+        return self.report.render()
+
+
+class InvalidStateTransition(GuardError):
+    """A :class:`GuardError` whose findings include that the queue pair has no such transition."""
+
+
+class VerbsError(RdmaqpError, OSError):
+    """A verb failed in libibverbs, the kernel, the driver or the firmware.
+
+    Attributes:
+        verb: the C function, for example ``"ibv_modify_qp"``.
+        errno: the error number, positive whichever way the driver returned it.
+        about: the object concerned, in words (``"RC queue pair 0x11 on rxe0"``).
+        notes: further lines: what was tried, what to look at.
+    """
+
+    def __init__(self, verb: str, error: int, about: str = "", notes: Sequence[str] = ()) -> None:
+        self.verb = verb
+        self.about = about
+        self.notes = tuple(notes)
+        super().__init__(abs(error), os.strerror(abs(error)))
+
+    def __str__(self) -> str:
+        number = self.errno or 0
+        name = _errno.errorcode.get(number, str(number))
+        where = f"{self.about}: " if self.about else ""
+        return "\n".join([f"{where}{self.verb} failed: {self.strerror} ({name}, {number})", *self.notes])
+
+
+class CompletionError(RdmaqpError):
+    """A work request completed with another status than success.
+
+    Attributes:
+        status: the ``ibv_wc_status`` number; ``status_name`` is its name without the prefix.
+        vendor_err: the vendor's syndrome.
+        wr_id: the work request's own number.
+        qp_num: the local queue pair's number.
+        peer: the other end, in words.
+        notes: further lines.
+    """
+
+    def __init__(  # noqa: PLR0913 - it is a record
+        self, status: int, status_name: str, *, wr_id: int, vendor_err: int, qp_num: int,
+        peer: str = "", notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(status, status_name)
+        self.status = status
+        self.status_name = status_name
+        self.wr_id = wr_id
+        self.vendor_err = vendor_err
+        self.qp_num = qp_num
+        self.peer = peer
+        self.notes = tuple(notes)
+
+    def __str__(self) -> str:
+        towards = f" (peer {self.peer})" if self.peer else ""
+        first = (
+            f"queue pair {self.qp_num:#x}{towards}: work request {self.wr_id:#x} completed with "
+            f"{self.status_name} ({self.status}), vendor error {self.vendor_err:#x}"
+        )
+        return "\n".join([first, *self.notes])
+
+
+class ClosedError(RdmaqpError):
+    """An object was used after its ``close()``, or after its parent's."""
+
+
+class DeviceError(RdmaqpError):
+    """No such device or port, none at all, or libibverbs itself is missing. ``notes`` says the ways on."""
+
+    def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.notes = tuple(notes)
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.args[0]), *self.notes])
+
+
+class DeadlineError(RdmaqpError, TimeoutError):
+    """A wait reached its deadline."""
+
+
+class PeerError(RdmaqpError, ConnectionError):
+    """The other end of an exchange went away, never answered, or spoke something else.
+
+    Attributes:
+        peer: the other end's TCP address.
+    """
+
+    def __init__(self, message: str, peer: str = "") -> None:
+        super().__init__(message)
+        self.peer = peer
