@@ -1,0 +1,161 @@
+"""GIDs: 128-bit addresses, the entries of a port's table, and the choice among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import TYPE_CHECKING
+
+from rdmaqp.model.enums import GidType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_V4_PREFIX = bytes(10) + b"\xff\xff"
+_LINK_LOCAL_PREFIX = b"\xfe\x80"
+
+
+class GID(bytes):
+    """Sixteen bytes in network order (``union ibv_gid``), written as an IPv6 address.
+
+    Raises:
+        ValueError: not 16 bytes.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> GID:
+        """Take 16 raw bytes; :meth:`parse` takes text."""
+        if len(raw) != 16:
+            raise ValueError(f"a GID has 16 bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
+
+    @classmethod
+    def parse(cls, value: object) -> GID:
+        """Read a GID from text (IPv6, IPv4, or ``fe80:0000:…`` as sysfs writes it), 16 bytes, or an ``ipaddress`` object.
+
+        Raises:
+            ValueError: it is none of these; the message names the value.
+        """
+        if isinstance(value, GID):
+            return value
+        if isinstance(value, (bytes, bytearray)):
+            return cls(bytes(value))
+        if isinstance(value, IPv4Address):
+            return cls(_V4_PREFIX + value.packed)
+        if isinstance(value, IPv6Address):
+            return cls(value.packed)
+        if not isinstance(value, str):
+            raise ValueError(f"a GID is text or 16 bytes, not {type(value).__name__}")  # noqa: TRY004 - one kind of error
+        try:
+            if ":" in value:
+                return cls(IPv6Address(value).packed)
+            return cls(_V4_PREFIX + IPv4Address(value).packed)
+        except AddressValueError as error:
+            raise ValueError(f"{value!r} is not a GID: {error}") from None
+
+    def __str__(self) -> str:
+        if self.is_ipv4_mapped:
+            return f"::ffff:{IPv4Address(self[12:])}"
+        return str(IPv6Address(bytes(self)))
+
+    def __repr__(self) -> str:
+        return f"GID({str(self)!r})"
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is ``::``, an empty slot."""
+        return not any(self)
+
+    @property
+    def is_ipv4_mapped(self) -> bool:
+        """Whether it stands for an IPv4 address (``::ffff:a.b.c.d``), as RoCE v2 over IPv4 does."""
+        return self.startswith(_V4_PREFIX)
+
+    @property
+    def is_link_local(self) -> bool:
+        """Whether it is in ``fe80::/10``: usual on InfiniBand, not routable on RoCE."""
+        return self[0] == _LINK_LOCAL_PREFIX[0] and self[1] & 0xC0 == _LINK_LOCAL_PREFIX[1]
+
+    @property
+    def is_multicast(self) -> bool:
+        """Whether it is in ``ff00::/8``, or an IPv4-mapped multicast address."""
+        return self[0] == 0xFF or (self.is_ipv4_mapped and self[12] & 0xF0 == 0xE0)
+
+    @property
+    def subnet_prefix(self) -> bytes:
+        """The first eight bytes: InfiniBand's subnet prefix."""
+        return bytes(self[:8])
+
+
+@dataclass(frozen=True, slots=True)
+class GidEntry:
+    """One slot of a port's GID table (``struct ibv_gid_entry``).
+
+    Attributes:
+        index: its ``sgid_index``.
+        gid: all zeros where the slot is empty.
+        type: InfiniBand, RoCE v1 or RoCE v2; ``None`` where unknown or empty.
+        netdev: the net device it belongs to; ``""`` none here, ``None`` unknown.
+    """
+
+    index: int
+    gid: GID
+    type: GidType | None = None
+    netdev: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in this slot."""
+        return self.gid.is_zero
+
+    def __str__(self) -> str:
+        kind = _KIND[self.type]
+        return f"GID {self.index} ({self.gid}{', ' + kind if kind else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class GidChoice:
+    """The entry picked from a table, and why."""
+
+    entry: GidEntry
+    reason: str
+
+
+_KIND = {None: "", GidType.IB: "InfiniBand", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_V2: "RoCE v2"}
+
+
+def rank(entry: GidEntry) -> tuple[int, str]:
+    """How good *entry* is as a source (0 is best), and the reason in words."""
+    where = "link-local" if entry.gid.is_link_local else "routable"
+    if entry.type is GidType.ROCE_V2:
+        if entry.netdev == "":
+            return 4, "RoCE v2, but no net device here carries it"
+        if not entry.gid.is_link_local:
+            return (0, "RoCE v2, routable, IPv4") if entry.gid.is_ipv4_mapped else (1, "RoCE v2, routable, IPv6")
+        return 2, "RoCE v2, link-local: reaches this link only"
+    if entry.type is GidType.ROCE_V1:
+        return 5, f"RoCE v1, {where}: cannot be routed, and some devices do not take it"
+    if entry.type is GidType.IB:
+        return 0, "InfiniBand"
+    return 6, "its type is unknown"
+
+
+def pick_gid(entries: Iterable[GidEntry]) -> GidChoice | None:
+    """The best source address of a table: routable RoCE v2 before link-local v2 before v1, lowest index first.
+
+    IPv4-mapped goes before IPv6 among the routable, since that is what most fabrics route. Empty slots do not
+    take part. ``None`` where nothing is left.
+    """
+    ranked = sorted((rank(entry)[0], entry.index, entry) for entry in entries if not entry.is_empty)
+    if not ranked:
+        return None
+    best = ranked[0][2]
+    reason = rank(best)[1]
+    if len(ranked) > 1:
+        second = ranked[1][2]
+        same = rank(second)[1] == reason
+        reason += f"; the lowest index of {sum(1 for r, _, _ in ranked if r == ranked[0][0])}" if same else (
+            f"; before GID {second.index} ({rank(second)[1]})"
+        )
+    return GidChoice(best, reason)
