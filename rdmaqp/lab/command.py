@@ -1,0 +1,137 @@
+"""The command line that boots the guest, and the job that runs in it. Pure: nothing is started here.
+
+virtme-run, virtme-ng's lower half, is called directly: vng pastes its arguments into a shell command without
+quoting them and closes the file descriptors that the guest's ports are connected to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rdmaqp.lab.cache import hidden_in_guest
+from rdmaqp.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rdmaqp.lab.kernel import Kernel
+
+PORTS = ("stdout", "stderr", "status")
+GUEST_SCRIPT = Path(__file__).with_name("guest.sh")
+
+# Directories the guest may write to; what it writes goes to its memory and ends with it.
+_OVERLAYS = ("/etc", "/home", "/lib", "/opt", "/root", "/srv", "/tmp", "/usr", "/var")  # noqa: S108 - names only
+_PASSED_ON = re.compile(
+    r"PATH|LD_LIBRARY_PATH|HOME|TERM|COLORTERM|COLUMNS|LINES|LANG|LC_\w+|TZ|CI|NO_COLOR|FORCE_COLOR|VIRTUAL_ENV"
+    r"|(RDMAQP|PYTHON|PYTEST|IBV|RDMAV|MLX4|MLX5)_?\w*"
+)
+_VIRTME_PATH = re.compile(r"[a-zA-Z0-9_+ /.-]+")  # virtme/commands/run.py, _SAFE_PATH_PATTERN
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What to boot and what to run in it."""
+
+    command: Sequence[str]
+    kernel: Kernel
+    kvm: bool
+    cpus: int = 2
+    memory: str = "1G"
+    rwdirs: Sequence[Path] = ()
+    append: Sequence[str] = ()
+    memlock: str = "unlimited"
+    cwd: Path = field(default_factory=Path.cwd)
+
+
+def check(guest: Guest) -> None:
+    """Refuse what cannot work in a guest, before anything is started.
+
+    Raises:
+        LabError: an empty command, a bad size, or a directory that the guest cannot see.
+    """
+    if not guest.command:
+        raise LabError("lab run: no command given", ["Write it behind --, as in: rdmaqp lab run -- ibv_devinfo"])
+    if guest.cpus < 1:
+        raise LabError(f"lab run: --cpus {guest.cpus}: a guest needs at least 1")
+    if not re.fullmatch(r"[1-9]\d*[MG]", guest.memory):
+        raise LabError(f"lab run: --memory {guest.memory!r}: give a number with M or G, as in 512M or 2G")
+    if guest.memlock != "unlimited" and not guest.memlock.isdecimal():
+        raise LabError(f"lab run: memlock {guest.memlock!r}: give a number of KiB, or 'unlimited'")
+    shared = [path.resolve() for path in guest.rwdirs]
+    for path in shared:
+        if not path.is_dir():
+            raise LabError(f"lab run: --rwdir {path}: there is no such directory")
+        if not _VIRTME_PATH.fullmatch(str(path)):
+            raise LabError(
+                f"lab run: --rwdir {str(path)!r}: virtme-ng shares only paths of letters, digits, spaces and _+/.-"
+            )
+    hidden = hidden_in_guest(guest.cwd)
+    if hidden and not any(guest.cwd.resolve().is_relative_to(path) for path in shared):
+        raise LabError(
+            f"lab run: the guest cannot see the current directory {guest.cwd}: it has its own {hidden}",
+            [f"What to do: start from another directory, or share this one: --rwdir {guest.cwd}"],
+        )
+
+
+def environment(given: Mapping[str, str], search_path: str) -> dict[str, str]:
+    """What of this process's environment the command in the guest gets."""
+    kept = {name: value for name, value in given.items() if _PASSED_ON.fullmatch(name)}
+    return {**kept, "PATH": search_path, "RDMAQP_LAB": "1"}
+
+
+def job(guest: Guest, token: str, env: Mapping[str, str]) -> str:
+    """The script that the guest's init runs. It goes into a file: a kernel's command line holds 2048 bytes only."""
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items())]
+    start = ["exec", "/bin/bash", str(GUEST_SCRIPT), token, guest.memlock, str(guest.cwd), *guest.command]
+    return "\n".join(["#!/bin/bash", *exports, shlex.join(start), ""])
+
+
+def overlays(cwd: Path) -> list[str]:
+    """The directories to make writable for the guest's life: the usual ones, and the one we are in."""
+    top = Path(*cwd.resolve().parts[:2])
+    wanted = {*_OVERLAYS, str(top)}
+    return sorted(
+        name for name in wanted
+        if name != "/" and Path(name).is_dir() and not Path(name).is_symlink() and not hidden_in_guest(Path(name))
+    )
+
+
+def virtme_run(guest: Guest, program: Path, job_file: Path, ports: Mapping[str, int]) -> list[str]:
+    """The command line of virtme-run. ``ports`` maps each of :data:`PORTS` to an inherited file descriptor.
+
+    The console goes to virtme-run's stderr. loglevel=7 costs a second or two of boot under emulation; it is what
+    makes the console's end worth reading when the guest does not come up.
+    """
+    words = [
+        str(program), "--kimg", str(guest.kernel.image), "--mods", "auto", "--show-boot-console",
+        "--cpus", str(guest.cpus), "--memory", guest.memory, "-a", "loglevel=7",
+    ]
+    if guest.kernel.has_9p:
+        words.append("--force-9p")  # one process less than virtiofs, and Debian 12's virtiofsd does not serve
+    if not guest.kvm:
+        words.append("--disable-kvm")
+    for directory in overlays(guest.cwd):
+        words += ["--overlay-rwdir", directory]
+    for path in guest.rwdirs:
+        words += ["--rwdir", str(path.resolve())]
+    for argument in guest.append:
+        words += ["-a", argument]
+    for name in PORTS:
+        words += ["--qemu-opt=-chardev", f"--qemu-opt=file,id=rdmaqp.{name},path=/proc/self/fd/{ports[name]}",
+                  "--qemu-opt=-device", f"--qemu-opt=virtserialport,name=rdmaqp.{name},chardev=rdmaqp.{name}"]
+    return [*words, "--script-sh", shlex.join(["/bin/bash", str(job_file)])]
+
+
+def run_dir_parent(temporary: Path, cache: Path) -> Path:
+    """Where the run's own directory goes: the guest must see it, and a Unix socket's path holds 107 bytes."""
+    return temporary if hidden_in_guest(temporary) is None else cache
+
+
+def default_cpus() -> int:
+    """As many as this process may use, at most four: more does not make emulation faster."""
+    return min(4, len(os.sched_getaffinity(0)))

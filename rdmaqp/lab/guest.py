@@ -1,0 +1,184 @@
+"""Boots a guest, runs one command in it, passes its output and exit status through, and ends it.
+
+Four pipes lead here: the command's stdout and stderr, the guest's status lines (``streams.Status``), and the
+console. The keeper (``keeper.py``) is the parent of all processes of the guest and ends them when the lifeline, a
+fifth pipe, closes: on return, on an error, on a signal, and when this process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rdmaqp.lab import command, tools
+from rdmaqp.lab.cache import writable_cache_dir
+from rdmaqp.lab.errors import LabError
+from rdmaqp.lab.streams import Console, Output, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from rdmaqp.lab.command import Guest
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_ENDING_SECONDS = 10.0  # the keeper needs at most twice its PATIENCE
+
+
+class _SignalledError(BaseException):
+    """A signal asks this process to end; not an Exception, so that nothing on the way takes it for an error."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def run(guest: Guest, boot_timeout: float, stdout: int = 1, stderr: int = 2) -> int:
+    """Boot the guest and run its command.
+
+    Args:
+        guest: what to boot and run.
+        boot_timeout: seconds until the command must have started; the command itself may take any time.
+        stdout: file descriptor that the command's standard output goes to.
+        stderr: the same for its standard error.
+
+    Returns:
+        The command's exit status; 128 + n when signal n ended this (141 when nobody reads the output any more).
+
+    Raises:
+        LabError: the guest did not come up in time, its set-up failed, or it died before the command ended.
+    """
+    try:
+        with _signals_raise(), ExitStack() as stack:
+            session = _Session(guest, stack, stdout, stderr)
+            return session.follow(boot_timeout)
+    except _SignalledError as signalled:
+        return 128 + signalled.number
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """The first signal raises; any further one is ignored, since the guest is being ended already."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python delivers signals to the main thread only
+        return
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise _SignalledError(number)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Session:
+    """One running guest: its processes, its pipes, and what is known about it."""
+
+    def __init__(self, guest: Guest, stack: ExitStack, stdout: int, stderr: int) -> None:
+        token = secrets.token_hex(16)
+        self._guest = guest
+        self._status = Status()
+        self._console = Console()
+        self._outputs = [Output(token.encode(), stdout), Output(token.encode(), stderr)]
+        self._selector = stack.enter_context(selectors.DefaultSelector())
+        self._start(token, stack)
+
+    def _start(self, token: str, stack: ExitStack) -> None:
+        parent = command.run_dir_parent(Path(tempfile.gettempdir()), writable_cache_dir())
+        run_dir = Path(stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="rdmaqp-lab-", dir=parent, ignore_cleanup_errors=True)
+        ))
+        job_file = run_dir / "job"
+        env = command.environment(os.environ, tools.search_path())
+        job_file.write_text(command.job(self._guest, token, env))
+        sinks = [self._outputs[0].feed, self._outputs[1].feed, self._status.feed, self._console.feed]
+        writers = []
+        for sink in sinks:
+            reader, writer = os.pipe()
+            stack.callback(os.close, reader)
+            self._selector.register(reader, selectors.EVENT_READ, sink)
+            writers.append(writer)
+        virtme_run = tools.find("virtme-run")
+        assert virtme_run is not None  # lab.run has looked
+        words = command.virtme_run(
+            self._guest, virtme_run, job_file, dict(zip(command.PORTS, writers[:3], strict=True))
+        )
+        self._spawn(words, run_dir, writers, stack)
+
+    def _spawn(self, words: list[str], run_dir: Path, writers: list[int], stack: ExitStack) -> None:
+        lifeline, ours = os.pipe()
+        keeper = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_KEEPER), str(lifeline), str(run_dir), *words],
+            stdin=subprocess.DEVNULL, stdout=writers[3], stderr=writers[3], cwd="/",
+            env={**os.environ, "PATH": tools.search_path(), "TMPDIR": str(run_dir)},
+            pass_fds=[lifeline, *writers[:3]], start_new_session=True,
+        )
+        for descriptor in (lifeline, *writers):
+            os.close(descriptor)
+        stack.callback(_end, keeper, ours)
+
+    def follow(self, boot_timeout: float) -> int:
+        """Copy output until the command has ended and nothing is missing; return its exit status."""
+        limit = time.monotonic() + boot_timeout
+        while self._selector.get_map():
+            left = None if self._status.started else limit - time.monotonic()
+            if left is not None and left <= 0:
+                raise self._error(f"the guest did not start the command within {boot_timeout:g} s")
+            self._take(left)
+            if self._status.failed is not None:
+                raise self._error(f"the guest's set-up failed: {self._status.failed}")
+            if self._status.exit_status is not None and all(output.ended for output in self._outputs):
+                return self._status.exit_status
+        for output in self._outputs:
+            output.flush()
+        if self._status.started:
+            raise self._error("the guest ended before the command did (a crash, or the command powered it off)")
+        raise self._error("the guest ended before it could start the command")
+
+    def _take(self, timeout: float | None) -> None:
+        for key, _ in self._selector.select(timeout):
+            data = os.read(key.fd, 65536)
+            if data:
+                key.data(data)
+            else:
+                self._selector.unregister(key.fd)
+
+    def _error(self, what: str) -> LabError:
+        guest = self._guest
+        how = "KVM" if guest.kvm else "software emulation"
+        notes = [f"kernel {guest.kernel.version} ({guest.kernel.image}), {how}, {guest.cpus} CPUs, {guest.memory}"]
+        if not self._status.started:
+            notes += [
+                f"it had come to: {self._status.stage}",
+                "What to do: read the console below; on a slow or busy machine give --boot-timeout more seconds;"
+                " `rdmaqp lab status` shows what else there is, --kernel chooses another kernel.",
+            ]
+        return LabError(f"lab: {what}", notes, self._console.tail())
+
+
+def _end(keeper: subprocess.Popen[bytes], lifeline: int) -> None:
+    """Let go of the lifeline and wait until the keeper has ended every process of the guest."""
+    os.close(lifeline)
+    try:
+        keeper.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+        keeper.wait()
