@@ -35,7 +35,7 @@ class GuardError(RdmaqpError, ValueError):
         return self.report.render()
 
 
-class InvalidStateTransition(GuardError):
+class InvalidStateTransition(GuardError):  # noqa: N818 - the name that people look for
     """A :class:`GuardError` whose findings include that the queue pair has no such transition."""
 
 
@@ -74,7 +74,7 @@ class CompletionError(RdmaqpError):
         notes: further lines.
     """
 
-    def __init__(  # noqa: PLR0913 - it is a record
+    def __init__(
         self, status: int, status_name: str, *, wr_id: int, vendor_err: int, qp_num: int,
         peer: str = "", notes: Sequence[str] = (),
     ) -> None:

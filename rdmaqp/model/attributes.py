@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -217,11 +218,20 @@ GRH_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType({
 RATE_CODES = frozenset({0, *range(2, 25)})
 
 
+def as_int(value: object) -> int | None:
+    """*value* as an integer where it is one (NumPy's too); ``None`` for everything else, ``bool`` included."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def enum_value(enum: type[IntEnum], value: object) -> int | None:
     """The number of *value*, a member, a name or a number of *enum*; ``None`` where it is none of them."""
     if isinstance(value, str):
         member = enum.__members__.get(value.upper())
         return None if member is None else int(member)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int(value) if int(value) in enum._value2member_map_ else None
-    return None
+    number = as_int(value)
+    return number if number in enum._value2member_map_ else None

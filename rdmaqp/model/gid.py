@@ -32,7 +32,7 @@ class GID(bytes):
 
     @classmethod
     def parse(cls, value: object) -> GID:
-        """Read a GID from text (IPv6, IPv4, or ``fe80:0000:…`` as sysfs writes it), 16 bytes, or an ``ipaddress`` object.
+        """Read a GID from text (IPv6, IPv4, or ``fe80:0000:…`` as sysfs has it), 16 bytes, or an ``ipaddress`` object.
 
         Raises:
             ValueError: it is none of these; the message names the value.
@@ -46,7 +46,7 @@ class GID(bytes):
         if isinstance(value, IPv6Address):
             return cls(value.packed)
         if not isinstance(value, str):
-            raise ValueError(f"a GID is text or 16 bytes, not {type(value).__name__}")  # noqa: TRY004 - one kind of error
+            raise ValueError(f"a GID is text or 16 bytes, not {type(value).__name__}")
         try:
             if ":" in value:
                 return cls(IPv6Address(value).packed)

@@ -86,22 +86,36 @@ class QPFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QPCap:
+    """``struct ibv_qp_cap``: the room of a queue pair. Depths in work requests, inline in bytes."""
+
+    max_send_wr: int = 0
+    max_recv_wr: int = 0
+    max_send_sge: int = 0
+    max_recv_sge: int = 0
+    max_inline_data: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One modify call to judge.
+    """One act to judge: a modify call (*attr*) or a creation (*create*).
 
     Attributes:
         qp: the queue pair before the call.
-        attr: the attributes.
+        attr: the attributes of a modify call.
+        create: the capacities asked of a new queue pair.
         mask: the ``ibv_qp_attr_mask`` bits; ``None`` derives them from *attr*.
         device, port: where it happens.
         gids: the known slots of the port's GID table, by index.
         gids_complete: whether *gids* holds every slot in use, so that one not listed is empty.
         pkeys: the known partition keys, by index.
         peer: the other end's record.
+        kernel: its (major, minor); unknown is read as the more permissive.
     """
 
     qp: QPFacts
-    attr: QPAttr
+    attr: QPAttr | None = None
+    create: QPCap | None = None
     mask: int | None = None
     device: DeviceFacts = field(default_factory=DeviceFacts)
     port: PortFacts = field(default_factory=PortFacts)
@@ -109,4 +123,5 @@ class Request:
     gids_complete: bool = False
     pkeys: Mapping[int, int] = field(default_factory=dict)
     peer: Endpoint | None = None
+    kernel: tuple[int, int] | None = None
     id: str | int | None = None

@@ -52,7 +52,7 @@ class Rule(NamedTuple):
 NOTHING = Rule()
 
 #: Arrows that carry the state alone, the same for every type.
-#: RESET → ERR is not among them: the specification has it, Linux has not. No arrow leads to SQE: only hardware goes there.
+#: RESET → ERR is not among them: the specification has it, Linux has not. No arrow leads to SQE: only hardware does.
 _BARE = {
     (RESET, RESET): NOTHING,
     (INIT, RESET): NOTHING,
@@ -198,7 +198,7 @@ def next_states(qp_type: QPType, state: QPState) -> tuple[QPState, ...]:
 
 def path(qp_type: QPType, state: QPState, goal: QPState) -> tuple[QPState, ...] | None:
     """The shortest way from *state* to *goal*, both included, or ``None``. It never leads through ERR."""
-    ways = [(state,)]
+    ways: list[tuple[QPState, ...]] = [(state,)]
     seen = {state}
     while ways:
         way = ways.pop(0)

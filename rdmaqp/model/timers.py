@@ -7,7 +7,7 @@ Linux ``include/rdma/ib_verbs.h``, ``enum ib_rnr_timeout``.
 from __future__ import annotations
 
 #: Milliseconds of each ``min_rnr_timer`` code. Code 0 is the longest, not the shortest.
-RNR_TIMER_MS = (
+RNR_TIMER_MS: tuple[float, ...] = (
     655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.48, 0.64, 0.96, 1.28, 1.92,
     2.56, 3.84, 5.12, 7.68, 10.24, 15.36, 20.48, 30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52,
 )  # fmt: skip
@@ -35,7 +35,7 @@ def timeout_code(seconds: float) -> int:
     if seconds <= 0:
         raise ValueError(f"a timeout lasts longer than {seconds} s; code 0 means for ever and is given as such")
     for code in range(1, 32):
-        if _TICK * (1 << code) >= seconds:
+        if _TICK * 2**code >= seconds:
             return code
     raise ValueError(f"the longest timeout is {_TICK * (1 << 31):.0f} s (code 31), not {seconds} s")
 
@@ -59,7 +59,8 @@ def rnr_timer_code(milliseconds: float) -> int:
     """
     if milliseconds <= 0:
         raise ValueError(f"an RNR timer lasts longer than {milliseconds} ms")
-    for code in (*range(1, 32), 0):
+    longest_last: list[int] = [*range(1, 32), 0]
+    for code in longest_last:
         if RNR_TIMER_MS[code] >= milliseconds:
             return code
     raise ValueError(f"the longest RNR timer is 655.36 ms (code 0), not {milliseconds} ms")

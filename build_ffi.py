@@ -1,0 +1,91 @@
+"""Builds ``rdmaqp._verbs``, the compiled half: cffi in API mode against the system's ``<infiniband/verbs.h>``.
+
+Layouts and constants come from the compiler. What newer headers have and older lack is probed here, with the same
+compiler. ``setup.py`` names this file; ``pip install -e .`` builds in place.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from pathlib import Path
+
+import cffi
+
+ROOT = Path(__file__).resolve().parent
+SOURCES = "rdmaqp/verbs/_c"
+
+#: Constants that came after rdma-core 44 (Debian 12), or were not in every distribution's 44.
+PROBED = (
+    "IBV_ACCESS_FLUSH_GLOBAL",
+    "IBV_ACCESS_FLUSH_PERSISTENT",
+    "IBV_WR_FLUSH",
+    "IBV_WR_ATOMIC_WRITE",
+    "IBV_WC_FLUSH",
+    "IBV_WC_ATOMIC_WRITE",
+    "IBV_RATE_800_GBPS",
+    "IBV_RATE_1200_GBPS",
+)
+
+MISSING = """
+rdmaqp's compiled half needs {what}, and {compiler!r} says:
+{output}
+Install it, then install rdmaqp again:
+    Debian, Ubuntu:  apt-get install gcc python3-dev libibverbs-dev
+    RHEL, Fedora:    dnf install gcc python3-devel rdma-core-devel
+Or install the pure half alone, which judges requests but opens no device:
+    RDMAQP_PURE=1 pip install …
+"""
+
+
+def compiles(code: str) -> tuple[bool, str]:
+    """Whether *code* passes the compiler's front end, and what the compiler said."""
+    command = [*shlex.split(sysconfig.get_config_var("CC") or "cc"), "-fsyntax-only"]
+    with tempfile.TemporaryDirectory(prefix="rdmaqp-probe-") as directory:
+        file = Path(directory, "probe.c")
+        file.write_text(code)
+        try:
+            result = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False)
+        except OSError as error:
+            return False, str(error)
+    return result.returncode == 0, result.stderr.strip()
+
+
+def require(what: str, code: str) -> None:
+    """Stop with a message that names the packages where *code* does not compile."""
+    good, output = compiles(code)
+    if not good:
+        compiler = sysconfig.get_config_var("CC") or "cc"
+        sys.exit(MISSING.format(what=what, compiler=compiler, output=output or "(nothing)"))
+
+
+def probe() -> list[str]:
+    """The constants of :data:`PROBED` that these headers have."""
+    start = "#include <infiniband/verbs.h>\n"
+    return [name for name in PROBED if compiles(f"{start}int probe(void) {{ return (int){name}; }}\n")[0]]
+
+
+def make() -> cffi.FFI:
+    """The ``ffibuilder`` that cffi's setuptools hook takes."""
+    require("a C compiler", "int main(void) { return 0; }\n")
+    require("the headers of libibverbs", "#include <infiniband/verbs.h>\n")
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    builder = cffi.FFI()
+    builder.cdef((ROOT / SOURCES / "cdef.h").read_text())
+    builder.cdef("".join(f"#define {name} ...\n" for name in probe()))
+    builder.set_source(
+        "rdmaqp._verbs",
+        f'#define RDMAQP_VERSION "{version}"\n' + (ROOT / SOURCES / "shim.c").read_text(),
+        libraries=["ibverbs"],
+        # Named here so that they reach the sdist; without this it lacks what it is built from.
+        depends=["build_ffi.py", f"{SOURCES}/cdef.h", f"{SOURCES}/shim.c"],
+        extra_compile_args=["-O2", "-std=gnu11", "-Wall"],
+    )
+    return builder
+
+
+ffibuilder = make()

@@ -1,0 +1,50 @@
+"""The ``rdmaqp`` command: one module a subcommand. The only room that knows rich and argparse."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rdmaqp import __version__
+from rdmaqp.errors import RdmaqpError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Each module has add_parser(subparsers) and run(args) -> exit status.
+COMMANDS = ("devices", "gids", "pingpong", "lab")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="rdmaqp", description="Bring RDMA queue pairs up, and say what is wrong before the hardware does."
+    )
+    top.add_argument("--version", action="version", version=f"rdmaqp {__version__}")
+    subparsers = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        import_module(f"rdmaqp.cli.{name}").add_parser(subparsers)
+    return top
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command: 0 well, 1 it failed and said why, 2 wrong usage, 128 + n ended by signal n."""
+    args = parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except RdmaqpError as error:
+        from rdmaqp.cli.console import show_error
+
+        show_error(error)
+        return 1
+    except KeyboardInterrupt:
+        print("rdmaqp: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader has had enough; without this, Python complains once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE

@@ -1,0 +1,42 @@
+"""How everything is printed: results to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from rdmaqp.guard import GuardWarning
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def show_error(error: Exception) -> None:
+    """An error's text: its first line in bold red, the rest as it is."""
+    first, _, rest = str(error).partition("\n")
+    err.print(Text.assemble(("rdmaqp: ", "bold red"), (first, "bold")), soft_wrap=True)
+    if rest:
+        err.print(Text(rest), soft_wrap=True)
+
+
+def show_guard_warnings() -> None:
+    """From now on, print the guard's warnings as one line each, without Python's source line."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, GuardWarning):
+            err.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
+        else:
+            usual(message, category, *rest, **more)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", GuardWarning)
+
+
+def print_json(value: Any) -> None:
+    """*value* as JSON on standard output, for a program to read."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,152 @@
+"""The guard's answer: findings, what was not checked, a verdict, and the words for all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rdmaqp.guard.rules import RULES, Severity
+
+Verdict = Literal["pass", "warn", "refuse"]
+
+
+class GuardWarning(UserWarning):
+    """Something legal that usually is a mistake. Filter it with :mod:`warnings`, as any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that the guard has to say.
+
+    Attributes:
+        rule: its stable name.
+        severity: ``error``, ``warning`` or ``note``.
+        field: the attribute concerned, in the caller's own keyword.
+        message: what is wrong with it.
+        given: the value given, where there is one.
+        allowed: what would be right.
+        fix: what to do.
+        source: where it is decided: a kernel function, a man page, a clause of the specification.
+    """
+
+    rule: str
+    severity: Severity
+    field: str
+    message: str
+    given: Any = None
+    allowed: str | None = None
+    fix: str | None = None
+    source: str | None = None
+
+    def one_line(self) -> str:
+        """Everything but the source, on one line."""
+        text = f"{self.field}: {self.message}"
+        if self.allowed:
+            text += f"; allowed: {self.allowed}"
+        if self.fix:
+            text += f" → {self.fix}"
+        return f"{text} [{self.rule}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding in the form of the check contract."""
+        values = {
+            "rule": self.rule, "severity": self.severity, "field": self.field, "given": self.given,
+            "allowed": self.allowed, "message": f"{self.field}: {self.message}", "fix": self.fix,
+            "source": self.source or RULES[self.rule].source,
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A check that was not made, since something it needs is unknown."""
+
+    rule: str
+    needs: str
+
+
+@dataclass(slots=True)
+class Report:
+    """All that the guard found in one request.
+
+    Attributes:
+        subject: whose call, and which arrow: ``"RC queue pair 0x11 on rxe0, INIT → RTR"``.
+        present: the attributes given that belong here, for the reader's orientation.
+        tail: the last line of a refusal: that nothing was called, and where the queue pair is.
+    """
+
+    subject: str = ""
+    present: tuple[str, ...] = ()
+    tail: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings for which the call is refused."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """The findings that are legal and smell."""
+        return [finding for finding in self.findings if finding.severity == "warning"]
+
+    @property
+    def refused(self) -> bool:
+        """Whether the native call must not be made."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``refuse``, ``warn`` or ``pass``."""
+        if self.refused:
+            return "refuse"
+        return "warn" if self.warnings else "pass"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer in the form of the check contract, without the request's id."""
+        return {
+            "verdict": self.verdict,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "skipped": [{"rule": skip.rule, "needs": skip.needs} for skip in self.skipped],
+        }
+
+    def headline(self) -> str:
+        """The first line: whose call, and all that is wrong with it, in short."""
+        missing = [f.given for f in self.errors if f.rule == "mask-missing"]
+        excess = [f.given for f in self.errors if f.rule == "mask-excess"]
+        parts = [f"{f.field}: {f.message}" for f in self.errors if f.rule not in _GATHERED]
+        if missing:
+            parts.append("missing " + ", ".join(missing))
+        if excess:
+            parts.append(", ".join(excess) + (" is" if len(excess) == 1 else " are") + " not allowed here")
+        shown = "; ".join(parts[:3]) + (f"; and {len(parts) - 3} more" if len(parts) > 3 else "")
+        return f"{self.subject}: {shown or 'nothing wrong'}"
+
+    def render(self) -> str:
+        """The whole text, plain: the headline, a row a finding with its fix, and where that leaves the queue pair."""
+        lines = [self.headline()]
+        if self.present:
+            lines.append(f"    {'set':8} {', '.join(self.present)}")
+        for finding in sorted(self.findings, key=lambda f: _ORDER[f.severity]):
+            lines += _rows(finding)
+        if self.tail and self.refused:
+            lines.append(self.tail)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+_GATHERED = ("mask-missing", "mask-excess")
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+_MARKS = {"mask-missing": "- missing", "mask-excess": "+ excess"}
+_MARK_OF = {"error": "× wrong", "warning": "! warning", "note": "· note"}
+
+
+def _rows(finding: Finding) -> list[str]:
+    mark = _MARKS.get(finding.rule, _MARK_OF[finding.severity])
+    row = f"  {mark:10} {finding.field:18} {finding.message}"
+    if finding.allowed and finding.rule not in _GATHERED:
+        row += f"; allowed: {finding.allowed}"
+    return [row, f"{'':31} → {finding.fix}"] if finding.fix and finding.rule not in _GATHERED else [row]

@@ -1,0 +1,94 @@
+"""The names of what can be found. They are stable: people ignore, grep and cite them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Severity = Literal["error", "warning", "note"]
+
+
+class RuleInfo(NamedTuple):
+    """What a rule says, how severe it usually is, and where that is decided."""
+
+    severity: Severity
+    says: str
+    source: str
+
+
+_CORE = "Linux drivers/infiniband/core/verbs.c"
+_UVERBS = "Linux drivers/infiniband/core/uverbs_cmd.c, modify_qp()"
+_TABLE = f"{_CORE}, qp_state_table, ib_modify_qp_is_ok()"
+_AV = f"{_CORE}, rdma_check_ah_attr(); core/cache.c, rdma_get_gid_attr()"
+_RESOLVE = f"{_CORE}, ib_resolve_eth_dmac(); core/addr.c, rdma_resolve_ip()"
+_NETDEV = "Linux drivers/infiniband/core/cache.c, rdma_read_gid_attr_ndev_rcu()"
+_SPEC = "InfiniBand Architecture Specification, volume 1"
+_PEER = "both ends' records"
+
+RULES: Mapping[str, RuleInfo] = MappingProxyType({
+    "transition-illegal": RuleInfo("error", "there is no such arrow for this queue pair type", _TABLE),
+    "transition-driver": RuleInfo("error", "the core table has the arrow, this driver has not", "the driver"),
+    "transition-pointless": RuleInfo("warning", "the arrow leads back to where it starts", _TABLE),
+    "cur-state-mismatch": RuleInfo("error", "cur_qp_state is not the state that the queue pair is in", _TABLE),
+    "mask-missing": RuleInfo("error", "a required attribute is not set", _TABLE),
+    "mask-excess": RuleInfo("error", "an attribute that this arrow does not take", _TABLE),
+    "mask-unknown": RuleInfo("error", "a bit that the interface does not define or cannot carry", _UVERBS),
+    "mask-without-value": RuleInfo("error", "the bit is set, the value was never given", "rdmaqp"),
+    "value-without-mask": RuleInfo("warning", "its bit is not set: the value is ignored", "ibv_modify_qp(3)"),
+    "mask-ignored": RuleInfo("warning", "the kernel strips this bit for this type", f"{_UVERBS}, modify_qp_mask()"),
+    "driver-unchecked": RuleInfo(
+        "warning", "this driver does not check a mask without STATE, others refuse it", "the driver"
+    ),
+    "value-type": RuleInfo("error", "not the type that the attribute takes", "ibv_modify_qp(3)"),
+    "value-range": RuleInfo("error", "does not fit the field", _SPEC),
+    "value-enum": RuleInfo("error", "not a member of the enumeration", "<infiniband/verbs.h>"),
+    "value-driver": RuleInfo("error", "in range, and refused or changed by this driver", "the driver"),
+    "port-range": RuleInfo("error", "the device has no such port", _UVERBS),
+    "port-mismatch": RuleInfo("error", "not the port that the queue pair is bound to", _UVERBS),
+    "port-inactive": RuleInfo("warning", "the port is not ACTIVE", "ibv_query_port(3)"),
+    "pkey-range": RuleInfo("error", "outside the port's P_Key table", "the drivers; core/security.c"),
+    "pkey-limited": RuleInfo("warning", "the key is a limited member, or invalid", _SPEC),
+    "grh-missing": RuleInfo("error", "the port needs a global route header", _AV),
+    "grh-ignored": RuleInfo("warning", "a global route is given and is_global is 0", "ibv_modify_qp(3)"),
+    "sgid-range": RuleInfo("error", "past the end of the GID table", _AV),
+    "sgid-empty": RuleInfo("error", "an empty slot of the GID table", _AV),
+    "sgid-driver": RuleInfo("error", "this driver cannot use this GID table entry", "the driver"),
+    "sgid-link-local": RuleInfo("warning", "link-local, while a routable RoCE v2 entry exists", _RESOLVE),
+    "sgid-roce-v1": RuleInfo("warning", "RoCE v1, while the same address exists as v2", _RESOLVE),
+    "sgid-netdev": RuleInfo("error", "the GID table entry has no net device here", _NETDEV),
+    "sgid-moved": RuleInfo("error", "the GID that the peer was told is no longer at this index", "ibv_query_gid(3)"),
+    "dgid-invalid": RuleInfo("error", "not a unicast peer", _SPEC),
+    "gid-family-mismatch": RuleInfo("error", "an IPv4-mapped GID against an IPv6 one", _RESOLVE),
+    "dlid-invalid": RuleInfo("error", "not a unicast LID", _SPEC),
+    "hop-limit-low": RuleInfo("warning", "does not reach another subnet", _SPEC),
+    "mtu-over-active": RuleInfo("error", "above the port's active MTU", "ibv_query_port(3)"),
+    "rd-atomic-over-device": RuleInfo("error", "above what the device can", "ibv_query_device(3); the drivers"),
+    "rd-atomic-disables": RuleInfo("warning", "remote reads are allowed and cannot be served", "mlx5, mlx4, hns"),
+    "atomic-unsupported": RuleInfo("warning", "remote atomics on a device without", "ibv_query_device(3)"),
+    "timeout-infinite": RuleInfo("warning", "a timeout of 0 never gives up", _SPEC),
+    "rnr-timer-longest": RuleInfo("warning", "min_rnr_timer 0 is the longest, 655 ms", _SPEC),
+    "retry-none": RuleInfo("warning", "no retry: the first lost packet breaks the connection", _SPEC),
+    "qpn-reserved": RuleInfo("error", "0 and 1 are the management queue pairs", _SPEC),
+    "alt-path-roce": RuleInfo("error", "alternate paths exist on InfiniBand only", f"{_CORE}, _ib_modify_qp()"),
+    "rate-limit-unsupported": RuleInfo("error", "packet pacing is not for this type here", _TABLE),
+    "qkey-privileged": RuleInfo("warning", "bit 31 needs CAP_NET_RAW", _UVERBS),
+    "recv-queue-empty": RuleInfo("warning", "to RTR without a receive posted", _SPEC),
+    "reset-loses-completions": RuleInfo("warning", "work outstanding ends without completions", _SPEC),
+    "create-over-limit": RuleInfo("error", "more than the device has", "ibv_query_device(3)"),
+    "peer-gid": RuleInfo("error", "the destination is not the GID of the peer's record", _PEER),
+    "peer-lid": RuleInfo("error", "the destination is not the LID of the peer's record", _PEER),
+    "peer-qp-type": RuleInfo("error", "the two ends are not of a pair", _PEER),
+    "peer-link-layer": RuleInfo("error", "InfiniBand at one end, Ethernet at the other", _PEER),
+    "peer-gid-type": RuleInfo("error", "RoCE v1 at one end, v2 at the other", _PEER),
+    "peer-gid-family": RuleInfo("error", "IPv4 at one end, IPv6 at the other", _PEER),
+    "peer-mtu": RuleInfo("error", "the two ends' MTUs differ", _PEER),
+    "peer-psn": RuleInfo("error", "the packet numbers do not meet", _PEER),
+    "peer-qpn": RuleInfo("error", "not the peer's queue pair number", _PEER),
+    "peer-pkey": RuleInfo("error", "the partition keys do not match", _PEER),
+    "peer-rd-atomic": RuleInfo("error", "above what the other end serves", _PEER),
+    "peer-port-inactive": RuleInfo("warning", "the peer's port is not ACTIVE", _PEER),
+    "peer-stale": RuleInfo("error", "the record is not of this queue pair", _PEER),
+})

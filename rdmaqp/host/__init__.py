@@ -1,0 +1,1 @@
+"""Questions to this machine. Nothing here needs a device, or the compiled half."""

@@ -1,0 +1,87 @@
+"""The one place that touches the compiled extension, and the conventions by which verbs report failure.
+
+Importing this module loads nothing. :func:`native` does, at the first use of a device, and says what to install
+where it cannot.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rdmaqp.errors import DeviceError, VerbsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BUILD_AGAIN = (
+    "Install gcc, python3-dev and libibverbs-dev (Debian, Ubuntu) or gcc, python3-devel and rdma-core-devel",
+    "(RHEL, Fedora), then install rdmaqp again without RDMAQP_PURE.",
+)
+
+
+class Native(NamedTuple):
+    """cffi's two objects. Both are untyped: what they return is ``Any``, and stays in this room."""
+
+    ffi: Any
+    lib: Any
+
+
+@cache
+def native() -> Native:
+    """Load the extension, and with it libibverbs.
+
+    Raises:
+        DeviceError: libibverbs is not installed, rdmaqp was installed without its compiled half, or the half is of
+            another version. The message says what to do.
+    """
+    try:
+        _verbs: Any = import_module("rdmaqp._verbs")
+    except ImportError as error:
+        raise DeviceError(*_why_not_loaded(error)) from error
+    from rdmaqp import __version__
+
+    built = _verbs.ffi.string(_verbs.lib.rdmaqp_version()).decode()
+    if built != __version__:
+        raise DeviceError(
+            f"rdmaqp is {__version__} and its compiled half is {built}: the build is stale", BUILD_AGAIN
+        )
+    return Native(_verbs.ffi, _verbs.lib)
+
+
+def _why_not_loaded(error: ImportError) -> tuple[str, Sequence[str]]:
+    text = str(error)
+    if "libibverbs" in text:
+        return "libibverbs is not installed on this machine, or is too old: " + text, (
+            "Debian, Ubuntu:  apt-get install libibverbs1 ibverbs-providers",
+            "RHEL, Fedora:    dnf install libibverbs",
+        )
+    if "_verbs" in text:
+        return "rdmaqp was installed without its compiled half, so it can judge requests but open no device", (
+            BUILD_AGAIN
+        )
+    return "rdmaqp's compiled half cannot be loaded: " + text, BUILD_AGAIN
+
+
+#: Verbs that return −1 and set errno. Those that return a pointer set errno too. All others return the error
+#: number, which a few drivers return negative.
+MINUS_ONE = frozenset({
+    "ibv_query_gid", "ibv_query_pkey", "ibv_get_cq_event", "ibv_get_async_event", "ibv_poll_cq",
+})
+
+
+def check(verb: str, result: int, about: str = "", notes: Sequence[str] = ()) -> None:
+    """Raise :class:`VerbsError` where *result*, returned by *verb*, is a failure."""
+    if result == 0:
+        return
+    error = native().ffi.errno if verb in MINUS_ONE and result == -1 else abs(result)
+    raise VerbsError(verb, error, about, notes)
+
+
+def check_pointer(verb: str, pointer: Any, about: str = "", notes: Sequence[str] = ()) -> Any:
+    """*pointer*, or :class:`VerbsError` with errno where it is NULL."""
+    ffi = native().ffi
+    if pointer == ffi.NULL:
+        raise VerbsError(verb, ffi.errno, about, notes)
+    return pointer

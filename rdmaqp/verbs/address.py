@@ -1,0 +1,62 @@
+"""Address handles, and address vectors in C's form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.model.attributes import AddressVector, GlobalRoute
+from rdmaqp.model.gid import GID
+from rdmaqp.verbs._native import check, check_pointer, native
+from rdmaqp.verbs._resource import Resource
+
+if TYPE_CHECKING:
+    from rdmaqp.verbs.memory import ProtectionDomain
+
+
+class AddressHandle(Resource):
+    """``struct ibv_ah``: where a datagram goes."""
+
+    kind = "address handle"
+    _rank = 0
+
+    def __init__(self, pd: ProtectionDomain, address: AddressVector) -> None:
+        ffi, lib = native()
+        raw = ffi.new("struct ibv_ah_attr *")
+        fill(raw, address)
+        handle = check_pointer("ibv_create_ah", lib.ibv_create_ah(pd.handle, raw), f"{address}")
+        super().__init__(handle, pd)
+        self.address = address
+
+    def _destroy(self, handle: Any) -> None:
+        check("ibv_destroy_ah", native().lib.ibv_destroy_ah(handle), self.kind)
+
+
+def fill(raw: Any, address: AddressVector) -> None:
+    """Write *address* into a zeroed ``struct ibv_ah_attr``. cffi refuses a number that does not fit its field."""
+    raw.port_num = address.port_num
+    raw.dlid = address.dlid
+    raw.sl = address.sl
+    raw.src_path_bits = address.src_path_bits
+    raw.static_rate = address.static_rate
+    raw.is_global = int(address.uses_grh)
+    if address.grh is not None:
+        raw.grh.dgid.raw = bytes(GID.parse(address.grh.dgid))
+        raw.grh.sgid_index = address.grh.sgid_index
+        raw.grh.flow_label = address.grh.flow_label
+        raw.grh.hop_limit = address.grh.hop_limit
+        raw.grh.traffic_class = address.grh.traffic_class
+
+
+def read(raw: Any) -> AddressVector:
+    """The :class:`AddressVector` of a ``struct ibv_ah_attr``, as ``ibv_query_qp`` fills it."""
+    grh = GlobalRoute(
+        dgid=GID(bytes(native().ffi.buffer(raw.grh.dgid.raw)[:])),
+        sgid_index=raw.grh.sgid_index,
+        flow_label=raw.grh.flow_label,
+        hop_limit=raw.grh.hop_limit,
+        traffic_class=raw.grh.traffic_class,
+    )
+    return AddressVector(
+        port_num=raw.port_num, dlid=raw.dlid, sl=raw.sl, src_path_bits=raw.src_path_bits,
+        static_rate=raw.static_rate, grh=grh if raw.is_global else None, is_global=raw.is_global,
+    )

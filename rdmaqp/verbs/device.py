@@ -1,0 +1,261 @@
+"""Devices and the contexts that open them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rdmaqp.errors import DeviceError
+from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
+from rdmaqp.model.request import DeviceFacts
+from rdmaqp.verbs._native import check, check_pointer, native
+from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs.completion import CompletionChannel, CompletionQueue
+from rdmaqp.verbs.memory import ProtectionDomain
+from rdmaqp.verbs.port import Port
+
+NO_DEVICE_NOTES = (
+    "Two ways on, neither needs hardware:",
+    "  a Soft-RoCE link on a net device of this machine, as root:",
+    "      modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
+    "  the lab, a throw-away guest kernel with Soft-RoCE, as any user:",
+    "      rdmaqp lab run -- rdmaqp pingpong --loopback",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An RDMA device of this machine, opened or not.
+
+    Attributes:
+        name: as ``ibv_devinfo`` prints it.
+        node_guid: 64 bits.
+        transport: InfiniBand (RoCE counts as such), iWARP, …
+    """
+
+    name: str
+    node_guid: int
+    transport: Transport
+
+    def open(self) -> Context:
+        """Open it. Raises :class:`DeviceError` where it has gone, :class:`VerbsError` where it cannot be opened."""
+        return _open_named(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceAttr:
+    """``struct ibv_device_attr``, all of it. See ibv_query_device(3)."""
+
+    fw_ver: str
+    node_guid: int
+    sys_image_guid: int
+    max_mr_size: int
+    page_size_cap: int
+    vendor_id: int
+    vendor_part_id: int
+    hw_ver: int
+    max_qp: int
+    max_qp_wr: int
+    device_cap_flags: DeviceCap
+    max_sge: int
+    max_sge_rd: int
+    max_cq: int
+    max_cqe: int
+    max_mr: int
+    max_pd: int
+    max_qp_rd_atom: int
+    max_ee_rd_atom: int
+    max_res_rd_atom: int
+    max_qp_init_rd_atom: int
+    max_ee_init_rd_atom: int
+    atomic_cap: AtomicCap
+    max_ee: int
+    max_rdd: int
+    max_mw: int
+    max_raw_ipv6_qp: int
+    max_raw_ethy_qp: int
+    max_mcast_grp: int
+    max_mcast_qp_attach: int
+    max_total_mcast_qp_attach: int
+    max_ah: int
+    max_fmr: int
+    max_map_per_fmr: int
+    max_srq: int
+    max_srq_wr: int
+    max_srq_sge: int
+    max_pkeys: int
+    local_ca_ack_delay: int
+    phys_port_cnt: int
+
+
+class Context(Resource):
+    """An open device (``struct ibv_context``)."""
+
+    kind = "device"
+
+    def __init__(self, handle: Any, device: Device) -> None:
+        super().__init__(handle)
+        self.device = device
+        self.name = device.name
+        self.driver = _driver(handle)
+        self.attr = self._query()
+        _open_contexts[id(self)] = self
+
+    def _query(self) -> DeviceAttr:
+        ffi, lib = native()
+        raw = ffi.new("struct ibv_device_attr *")
+        check("ibv_query_device", lib.ibv_query_device(self.handle, raw), f"device {self.name}")
+        values: dict[str, Any] = {field.name: getattr(raw, field.name) for field in fields(DeviceAttr)}
+        values["fw_ver"] = ffi.string(raw.fw_ver).decode(errors="replace")
+        for guid in ("node_guid", "sys_image_guid"):
+            values[guid] = _host_order(values[guid])
+        values["device_cap_flags"] = DeviceCap(values["device_cap_flags"])
+        values["atomic_cap"] = AtomicCap(values["atomic_cap"])
+        return DeviceAttr(**values)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """The ports, each able to say its state, addresses and keys."""
+        return tuple(Port(self, num) for num in range(1, self.attr.phys_port_cnt + 1))
+
+    def port(self, num: int) -> Port:
+        """Port *num*, 1…``attr.phys_port_cnt``. Raises :class:`DeviceError` where there is no such port."""
+        if not 1 <= num <= self.attr.phys_port_cnt:
+            raise DeviceError(
+                f"device {self.name} has no port {num}; its ports are 1…{self.attr.phys_port_cnt}"
+                if self.attr.phys_port_cnt > 1
+                else f"device {self.name} has no port {num}; its only port is 1"
+            )
+        return Port(self, num)
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What the guard compares with."""
+        attr = self.attr
+        return DeviceFacts(
+            name=self.name, driver=self.driver, transport=self.device.transport,
+            phys_port_cnt=attr.phys_port_cnt, max_qp=attr.max_qp, max_qp_wr=attr.max_qp_wr, max_sge=attr.max_sge,
+            max_qp_rd_atom=attr.max_qp_rd_atom, max_qp_init_rd_atom=attr.max_qp_init_rd_atom,
+            max_res_rd_atom=attr.max_res_rd_atom, atomic_cap=attr.atomic_cap,
+            device_cap_flags=attr.device_cap_flags,
+        )
+
+    def alloc_pd(self) -> ProtectionDomain:
+        """A protection domain (ibv_alloc_pd(3))."""
+        return ProtectionDomain(self)
+
+    def create_comp_channel(self) -> CompletionChannel:
+        """A completion channel (ibv_create_comp_channel(3)): wait for completions without spinning."""
+        return CompletionChannel(self)
+
+    def create_cq(self, cqe: int, channel: CompletionChannel | None = None, comp_vector: int = 0) -> CompletionQueue:
+        """A completion queue with room for at least *cqe* completions, 1…``attr.max_cqe`` (ibv_create_cq(3))."""
+        return CompletionQueue(self, cqe, channel, comp_vector)
+
+    def _destroy(self, handle: Any) -> None:
+        check("ibv_close_device", native().lib.ibv_close_device(handle), f"device {self.name}")
+        _open_contexts.pop(id(self), None)
+
+    def __repr__(self) -> str:
+        return f"<Context {self.name}, driver {self.driver or 'unknown'}{', closed' if self.closed else ''}>"
+
+
+_open_contexts: dict[int, Context] = {}
+
+
+def devices() -> tuple[Device, ...]:
+    """The RDMA devices of this machine, in libibverbs' order; empty where there are none.
+
+    Raises:
+        DeviceError: libibverbs is missing.
+        VerbsError: the list cannot be had.
+    """
+    with _DeviceList() as found:
+        return tuple(_describe(pointer) for pointer in found)
+
+
+def open_device(name: str | None = None) -> Context:
+    """Open device *name*; without a name, the first that has an ACTIVE port, else the first of all.
+
+    Raises:
+        DeviceError: there is no device, or none of that name; the message lists those there are, and the ways on.
+    """
+    if name is not None:
+        return _open_named(name)
+    contexts = [device.open() for device in devices()]
+    if not contexts:
+        raise DeviceError("this machine has no RDMA device", NO_DEVICE_NOTES)
+    best = next((context for context in contexts if _has_active_port(context)), contexts[0])
+    for context in contexts:
+        if context is not best:
+            context.close()
+    return best
+
+
+def _has_active_port(context: Context) -> bool:
+    return any(port.query().state is PortState.ACTIVE for port in context.ports)
+
+
+def _open_named(name: str) -> Context:
+    _, lib = native()
+    with _DeviceList() as found:
+        known = [_describe(pointer) for pointer in found]
+        for device, pointer in zip(known, found, strict=True):
+            if device.name == name:
+                handle = check_pointer("ibv_open_device", lib.ibv_open_device(pointer), f"device {name}")
+                return Context(handle, device)
+    if not known:
+        raise DeviceError(f"there is no device {name!r}: this machine has no RDMA device", NO_DEVICE_NOTES)
+    raise DeviceError(f"there is no device {name!r}; there are: {', '.join(device.name for device in known)}")
+
+
+class _DeviceList:
+    """libibverbs' device list, freed in the end; an opened device outlives it."""
+
+    def __enter__(self) -> list[Any]:
+        ffi, lib = native()
+        count = ffi.new("int *")
+        self._list = lib.ibv_get_device_list(count)
+        if self._list == ffi.NULL and ffi.errno == _ENOSYS:
+            return []  # no uverbs in this kernel, so no device: libibverbs' way of saying it
+        check_pointer("ibv_get_device_list", self._list)
+        return [self._list[index] for index in range(count[0])]
+
+    def __exit__(self, *error: object) -> None:
+        ffi, lib = native()
+        if self._list != ffi.NULL:
+            lib.ibv_free_device_list(self._list)
+
+
+_ENOSYS = 38
+
+
+def _describe(pointer: Any) -> Device:
+    ffi, lib = native()
+    return Device(
+        name=ffi.string(lib.ibv_get_device_name(pointer)).decode(),
+        node_guid=_host_order(lib.ibv_get_device_guid(pointer)),
+        transport=Transport(pointer.transport_type),
+    )
+
+
+def _host_order(big_endian: int) -> int:
+    return int.from_bytes(native().ffi.buffer(native().ffi.new("uint64_t *", big_endian))[:], "big")
+
+
+#: Provider libraries whose name is not the kernel driver's.
+_DRIVER_OF_PROVIDER = {"hfi1verbs": "hfi1", "ipathverbs": "qib", "vmw_pvrdma": "pvrdma"}
+
+
+def _driver(handle: Any) -> str | None:
+    """The kernel driver's name, by the file that the provider's code came from; ``None`` where that says nothing."""
+    ffi, lib = native()
+    file = lib.rdmaqp_provider_file(handle)
+    if file == ffi.NULL:
+        return None
+    match = re.match(r"lib([a-z0-9_]+?)(-rdmav\d+)?\.so", Path(ffi.string(file).decode()).name)
+    if match is None or match[1] == "ibverbs":
+        return None
+    return _DRIVER_OF_PROVIDER.get(match[1], match[1])

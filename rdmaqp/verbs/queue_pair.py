@@ -1,0 +1,256 @@
+"""Queue pairs: made, asked, moved, closed. Each move is judged by the guard before the native call."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.errors import GuardError, InvalidStateTransition, VerbsError
+from rdmaqp.guard import GuardWarning, Report
+from rdmaqp.guard import check as judge
+from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, enum_value
+from rdmaqp.model.endpoint import BringUp, Endpoint, bring_up
+from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
+from rdmaqp.model.request import QPCap, QPFacts, Request
+from rdmaqp.verbs import modify
+from rdmaqp.verbs._native import check, check_pointer, native
+from rdmaqp.verbs._resource import Resource
+
+if TYPE_CHECKING:
+    from rdmaqp.verbs.completion import CompletionQueue
+    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One modify call that took effect: from where to where, with which attributes, when (``time.time_ns``)."""
+
+    start: QPState
+    goal: QPState
+    mask: tuple[str, ...]
+    time_ns: int
+
+
+class QueuePair(Resource):
+    """``struct ibv_qp``. It has one owner: the thread that modifies it and posts to it.
+
+    Attributes:
+        type: its kind.
+        qp_num: its number, 24 bits.
+        cap: the capacities that the driver gave, at least those asked for.
+        transitions: the modify calls that took effect, oldest first.
+        report: the guard's answer to the last call.
+    """
+
+    kind = "queue pair"
+    _rank = 0
+
+    def __init__(
+        self,
+        pd: ProtectionDomain,
+        send_cq: CompletionQueue,
+        recv_cq: CompletionQueue,
+        qp_type: QPType | str,
+        cap: QPCap,
+        *,
+        sq_sig_all: bool = False,
+    ) -> None:
+        ffi, lib = native()
+        self.type = _type(qp_type)
+        report = judge(Request(qp=QPFacts(type=self.type), create=cap, device=pd.context.facts))
+        if report.refused:
+            raise GuardError(report)
+        raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
+        raw.send_cq, raw.recv_cq, raw.sq_sig_all = send_cq.handle, recv_cq.handle, int(sq_sig_all)
+        pointer = lib.ibv_create_qp(pd.handle, raw)
+        handle = check_pointer("ibv_create_qp", pointer, f"{self.type.name} queue pair on {pd.context.name}: {cap}")
+        super().__init__(handle, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
+        self.pd = pd
+        self.send_cq = send_cq
+        self.recv_cq = recv_cq
+        self.cap = modify.read_cap(raw.cap)
+        self.qp_num = int(handle.qp_num)
+        self.transitions: list[Transition] = []
+        self.report: Report | None = None
+        self.port_num: int | None = None
+        self._last_state = QPState.RESET
+
+    def __str__(self) -> str:
+        return f"{self.type.name} queue pair {self.qp_num:#x} on {self.pd.context.name}"
+
+    # ------------------------------------------------------------------ asking
+
+    def query(self, mask: int = AttrMask.STATE) -> QPAttr:
+        """The attributes of *mask*, as the driver has them now (ibv_query_qp(3)); the others are ``None``.
+
+        Wide masks are refused on some drivers (EFA). Raises :class:`VerbsError`.
+        """
+        ffi, lib = native()
+        raw, init = ffi.new("struct ibv_qp_attr *"), ffi.new("struct ibv_qp_init_attr *")
+        result = lib.ibv_query_qp(self.handle, raw, int(mask), init)
+        check("ibv_query_qp", result, str(self), (f"it was asked for {', '.join(mask_names(mask))}",))
+        return modify.read_attr(raw, int(mask))
+
+    @property
+    def state(self) -> QPState:
+        """The state now, asked of the driver: hardware moves a queue pair to ERR by itself.
+
+        Raises :class:`VerbsError`.
+        """
+        state = self.query(AttrMask.STATE).qp_state
+        assert isinstance(state, QPState)
+        self._last_state = state
+        return self._last_state
+
+    def endpoint(self, port_num: int = 1, *, psn: int, gid_index: int | None = None, **more: Any) -> Endpoint:
+        """What to tell the peer of this queue pair on *port_num*: address, numbers, MTU, depths.
+
+        *gid_index* is picked where not given (:func:`~rdmaqp.model.gid.pick_gid`). *more* are fields of
+        :class:`~rdmaqp.model.endpoint.Endpoint` that replace what is found. Raises :class:`DeviceError` for a port or
+        an index that is not there.
+        """
+        return modify.describe(self, port_num, psn, gid_index, more)
+
+    # ------------------------------------------------------------------ moving
+
+    def modify(self, attr: QPAttr | None = None, *, mask: int | None = None, **fields: Any) -> Report:
+        """Move, or change attributes: ``qp.modify(qp_state="INIT", pkey_index=0, port_num=1, qp_access_flags=0)``.
+
+        The mask follows from the attributes given; an explicit *mask* must agree with them. The guard judges
+        first, against the state that ``ibv_query_qp`` reports, and says everything at once.
+
+        Returns:
+            the guard's report, whose warnings were also issued as :class:`GuardWarning`.
+
+        Raises:
+            GuardError: refused; the native call was not made and nothing has changed.
+            VerbsError: libibverbs, the kernel, the driver or the firmware refused (ibv_modify_qp(3)).
+            TypeError: a keyword is not an attribute; the nearest one is named.
+        """
+        unknown = next((name for name in fields if name not in FIELDS), None)
+        if unknown is not None:
+            near = get_close_matches(unknown, QP_ATTR_NAMES, 1, 0.5)
+            raise TypeError(f"there is no attribute {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return self._modify(QPAttr(**fields) if attr is None else replace(attr, **fields), mask)
+
+    def _modify(self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None) -> Report:
+        state = self.state
+        report = self.report = judge(modify.request(self, attr, mask, state, peer))
+        if report.refused:
+            wrong = any(finding.rule == "transition-illegal" for finding in report.errors)
+            raise (InvalidStateTransition if wrong else GuardError)(report)
+        for finding in report.warnings:
+            warnings.warn(finding.one_line(), GuardWarning, stacklevel=3)
+        self._apply(attr, attr.mask if mask is None else int(mask), state)
+        return report
+
+    def _apply(self, attr: QPAttr, mask: int, state: QPState) -> None:
+        """The native call, and what follows from its answer."""
+        goal_value = enum_value(QPState, attr.qp_state) if mask & AttrMask.STATE else None
+        goal = state if goal_value is None else QPState(goal_value)
+        result = native().lib.ibv_modify_qp(self.handle, modify.fill_attr(attr, mask), mask)
+        if result:
+            about = f"{self}, {state.name} → {goal.name}"
+            raise VerbsError("ibv_modify_qp", result, about, self._after_failure(mask))
+        if mask & AttrMask.PORT:
+            self.port_num = attr.port_num
+        self.transitions.append(Transition(state, goal, mask_names(mask), time.time_ns()))
+
+    def _after_failure(self, mask: int) -> tuple[str, ...]:
+        """Where the call left the queue pair: asked, since some drivers move it and still report failure."""
+        given = f"the mask was {', '.join(mask_names(mask)) or 'empty'}; the guard found nothing wrong with the call"
+        try:
+            return given, f"the queue pair is in {self.state.name} now"
+        except VerbsError as error:
+            return given, f"its state cannot be asked ({error.strerror}); the last known is {self._last_state.name}"
+
+    def to_init(self, *, port_num: int = 1, pkey_index: int = 0, qp_access_flags: int = AccessFlag.LOCAL_WRITE) -> None:
+        """RESET → INIT of an RC or UC queue pair: bind it to a port. Receives may be posted from here on."""
+        self.modify(
+            qp_state=QPState.INIT, port_num=port_num, pkey_index=pkey_index, qp_access_flags=qp_access_flags
+        )
+
+    def to_rtr(
+        self,
+        *,
+        dest_qp_num: int,
+        rq_psn: int,
+        ah_attr: AddressVector,
+        path_mtu: int,
+        max_dest_rd_atomic: int = 1,
+        min_rnr_timer: int = 12,
+    ) -> None:
+        """INIT → RTR of an RC queue pair: say who the peer is. It receives from here on."""
+        self.modify(
+            qp_state=QPState.RTR, dest_qp_num=dest_qp_num, rq_psn=rq_psn, ah_attr=ah_attr, path_mtu=path_mtu,
+            max_dest_rd_atomic=max_dest_rd_atomic, min_rnr_timer=min_rnr_timer,
+        )  # fmt: skip
+
+    def to_rts(
+        self, *, sq_psn: int, timeout: int = 14, retry_cnt: int = 7, rnr_retry: int = 7, max_rd_atomic: int = 1
+    ) -> None:
+        """RTR → RTS of an RC queue pair: it sends from here on."""
+        self.modify(
+            qp_state=QPState.RTS, sq_psn=sq_psn, timeout=timeout, retry_cnt=retry_cnt, rnr_retry=rnr_retry,
+            max_rd_atomic=max_rd_atomic,
+        )  # fmt: skip
+
+    def reset(self) -> None:
+        """To RESET, from any state. Work that is outstanding ends without completions."""
+        self.modify(qp_state=QPState.RESET)
+
+    def error(self) -> None:
+        """To ERR, from any state but RESET. Work that is outstanding completes as WR_FLUSH_ERR."""
+        self.modify(qp_state=QPState.ERR)
+
+    def connect(self, local: Endpoint, remote: Endpoint, **options: Any) -> BringUp:
+        """Bring an RC queue pair from where it is (RESET, INIT or RTR) to RTS, towards *remote*.
+
+        The attributes are those of :func:`~rdmaqp.model.endpoint.bring_up`, which takes *options*; the guard
+        compares them with both records as well. Returns them.
+
+        Raises:
+            GuardError, VerbsError: as :meth:`modify`. Steps taken before stay taken: ``transitions`` names them.
+        """
+        steps = bring_up(local, remote, **options)
+        state = self.state
+        for start, attr in zip((QPState.RESET, QPState.INIT, QPState.RTR), steps, strict=True):
+            if state <= start or state > QPState.RTR:  # the guard says what is wrong with a later one
+                self._modify(attr, None, remote)
+        return steps
+
+    # ------------------------------------------------------------------ posting
+
+    def post_send(
+        self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0, signaled: bool = True
+    ) -> None:
+        """Post a SEND of *length* bytes at *offset* of *mr*, by default all from *offset* (ibv_post_send(3)).
+
+        Raises:
+            ValueError: the bytes are not inside the region; nothing was posted.
+            VerbsError: the queue is full, or the state does not take sends.
+        """
+        lib = native().lib
+        size = mr.length - offset if length is None else length
+        flags = lib.IBV_SEND_SIGNALED if signaled else 0
+        result = lib.rdmaqp_post_send(self.handle, wr_id, mr.span(offset, size), size, mr.lkey, flags)
+        check("ibv_post_send", result, str(self))
+
+    def post_recv(self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0) -> None:
+        """Post a receive into *length* bytes at *offset* of *mr* (ibv_post_recv(3)); errors as :meth:`post_send`."""
+        size = mr.length - offset if length is None else length
+        result = native().lib.rdmaqp_post_recv(self.handle, wr_id, mr.span(offset, size), size, mr.lkey)
+        check("ibv_post_recv", result, str(self))
+
+    def _destroy(self, handle: Any) -> None:
+        check("ibv_destroy_qp", native().lib.ibv_destroy_qp(handle), str(self))
+
+
+def _type(value: QPType | str) -> QPType:
+    known = enum_value(QPType, value)
+    if known is None:
+        raise ValueError(f"qp_type: {value!r} is not one of {', '.join(kind.name for kind in QPType)}")
+    return QPType(known)
