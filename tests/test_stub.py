@@ -14,7 +14,6 @@ import pytest
 from stub import NullDevice, build, compile_program
 from stub.build import PROGRAMS, SONAME, real_library
 
-pytest_plugins = ["stub.fixtures"]
 
 RTR, RTS, ERR = 2, 3, 6
 GID_IB, GID_ROCE_V2 = 0, 2

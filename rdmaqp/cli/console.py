@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from typing import Any
 
@@ -11,7 +12,8 @@ from rich.text import Text
 
 from rdmaqp.guard import GuardWarning
 
-out = Console(highlight=False)
+#: Without a terminal (a pipe, a file, a log) lines need not fit a screen.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True, highlight=False)
 
 

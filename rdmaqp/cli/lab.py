@@ -16,7 +16,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command to the main parser."""
     parser = subparsers.add_parser(
         "lab", help="a throw-away guest kernel with a Soft-RoCE device",
-        description="Boots a guest kernel with Soft-RoCE over this machine's own files, which it cannot change.",
+        description="Boots a guest kernel with Soft-RoCE over this machine's files, which it cannot change.",
     )
     actions = parser.add_subparsers(dest="lab_action", required=True, metavar="ACTION")
     _add_run(actions)
@@ -30,11 +30,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_run(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser(
         "run", help="run a command in a fresh guest",
-        description="Runs COMMAND as root in a fresh guest and returns its exit status. The guest sees this machine's"
-        " files; what it writes is gone with it, except below --rwdir. The RDMA device is rxe0.",
+        description="Runs COMMAND as root in a fresh guest and returns its exit status. The guest sees this"
+        " machine's files; what it writes is gone with it, except below --rwdir. The RDMA device is rxe0.",
     )
     parser.add_argument("--cpus", type=int, help="virtual CPUs (default: this machine's, at most 4)")
-    parser.add_argument("--memory", default="1G", metavar="SIZE", help="such as 512M or 2G (default %(default)s)")
+    parser.add_argument("--memory", default="1G", metavar="SIZE",
+                        help="such as 512M or 2G (default %(default)s)")
     parser.add_argument("--kernel", metavar="KERNEL", help="path of a kernel image, or a version")
     parser.add_argument("--boot-timeout", type=float, default=lab.BOOT_TIMEOUT, metavar="SECONDS",
                         help="until the command must have started (default %(default)g)")
@@ -86,7 +87,7 @@ def _status(args: argparse.Namespace) -> int:
     return 0 if found.ready else 1
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -107,4 +108,4 @@ def _print_status(found: lab.LabStatus) -> None:
     print(f"cache         {found.cache}")
     for missing in found.missing:
         print(f"missing       {missing}")
-    print("ready" if found.ready else "not ready: `rdmaqp lab setup` fetches a kernel; install what is missing first")
+    print("ready" if found.ready else "not ready: install what is missing, then `rdmaqp lab setup`")

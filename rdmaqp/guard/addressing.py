@@ -134,11 +134,11 @@ def _entry(case: Case, field: str, entry: GidEntry) -> None:
     types = case.driver.gid_types
     if types is not None and entry.type is not None and entry.type not in types:
         case.find("sgid-driver", field, f"{entry}: {case.request.device.driver} sends from "
-                  f"{', '.join(sorted(kind.name for kind in types))} only", given=entry.index, fix=_better(case),
+                  f"{', '.join(sorted(kind.name for kind in types))} only", given=entry.index, fix=_better(case, entry.index),
                   source=case.driver.source)
     if case.is_ethernet and entry.netdev == "":
         case.find("sgid-netdev", field, f"{entry} belongs to no net device of this network namespace",
-                  given=entry.index, fix=_better(case))
+                  given=entry.index, fix=_better(case, entry.index))
     told = case.request.qp.sgid
     if told is not None and told != entry.gid:
         now = next((e.index for e in case.request.gids.values() if e.gid == told and e.type is entry.type), None)
@@ -149,7 +149,7 @@ def _entry(case: Case, field: str, entry: GidEntry) -> None:
     others = [other for other in case.request.gids.values() if other.type is GidType.ROCE_V2 and not other.is_empty]
     if entry.type is GidType.ROCE_V2 and entry.gid.is_link_local and any(rank(other)[0] <= 1 for other in others):
         case.find("sgid-link-local", field, f"{entry} is link-local, and a routable RoCE v2 entry exists",
-                  given=entry.index, fix=_better(case))
+                  given=entry.index, fix=_better(case, entry.index))
     if entry.type is GidType.ROCE_V1:
         twin = next((other.index for other in others if other.gid == entry.gid), None)
         if twin is not None:
@@ -180,8 +180,11 @@ def _used(case: Case) -> str | None:
     return ", ".join(map(str, used[:8])) + (", …" if len(used) > 8 else "") if used else None
 
 
-def _better(case: Case) -> str | None:
+def _better(case: Case, but: int | None = None) -> str | None:
+    """A source address that would do, other than the slot *but*."""
     types = case.driver.gid_types
-    usable = [e for e in case.request.gids.values() if types is None or e.type is None or e.type in types]
-    best = pick_gid(usable)
+    best = pick_gid(
+        entry for entry in case.request.gids.values()
+        if entry.index != but and entry.netdev != "" and (types is None or entry.type is None or entry.type in types)
+    )
     return None if best is None else f"sgid_index={best.entry.index} is {best.entry.gid} ({best.reason.split(';')[0]})"

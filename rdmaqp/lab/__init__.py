@@ -1,8 +1,8 @@
-"""The lab: a throw-away guest kernel with a Soft-RoCE device, over this machine's own files.
+"""The lab: a throw-away guest kernel with a Soft-RoCE device, over this machine's files.
 
-virtme-ng boots a distribution kernel in QEMU; the guest sees the host's file system, may write to it, and what it
-writes is gone with the guest. In it, ``rxe0`` is an RDMA device on one end of a veth pair (192.0.2.1; 192.0.2.2
-answers at the other end).
+virtme-ng boots a distribution kernel in QEMU; the guest sees the host's files, may write to them, and what
+it writes is gone with the guest. In it, ``rxe0`` is an RDMA device on one end of a veth pair (192.0.2.1;
+192.0.2.2 answers at the other end).
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def run(
     chosen = kernels.explicit(kernel) if kernel is not None else _kernel(say)
     acceleration = accel.decide(chosen, say)
     wanted = command.Guest(
-        list(command_line), chosen, kvm=bool(acceleration.kvm), cpus=command.default_cpus() if cpus is None else cpus,
-        memory=memory, rwdirs=[Path(path) for path in rwdirs], append=list(append), memlock=memlock,
+        list(command_line), chosen, kvm=bool(acceleration.kvm),
+        cpus=command.default_cpus() if cpus is None else cpus, memory=memory,
+        rwdirs=[Path(path) for path in rwdirs], append=list(append), memlock=memlock,
     )
     command.check(wanted)
     say(f"booting kernel {chosen.version} ({'KVM' if wanted.kvm else 'software emulation, up to a minute'})")

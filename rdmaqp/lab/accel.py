@@ -1,8 +1,8 @@
 """KVM or software emulation: KVM only where a short real trial on this machine proves it.
 
-``/dev/kvm`` may be there and not work: in a virtual machine whose host only half supports nesting, QEMU aborts
-("failed to set MSR ...") or the guest hangs. The trial boots the lab's own kernel without a root file system and
-waits for the panic that must follow; a kernel that gets that far under KVM boots.
+``/dev/kvm`` may be there and not work: in a virtual machine whose host half supports nesting, QEMU aborts
+("failed to set MSR ...") or the guest hangs. The trial boots the lab's own kernel without a root file system
+and waits for the panic that must follow; a kernel that gets that far under KVM boots.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def known(device: Path = Path("/dev/kvm")) -> Acceleration:
         return Acceleration(kvm=False, why=f"{device} is not yours to open (add yourself to the group kvm)")
     remembered = _remembered()
     if remembered is None:
-        return Acceleration(kvm=None, why=f"{device} is there; a trial of at most {TRIAL_SECONDS:.0f} s will tell")
+        return Acceleration(kvm=None, why=f"{device} is there; only a trial will tell")
     return Acceleration(kvm=bool(remembered["works"]), why=f"trial: {remembered['why']}")
 
 
@@ -91,9 +91,8 @@ def trial(kernel: Kernel) -> Acceleration:
     if _PANIC in done.stdout:
         return Acceleration(kvm=True, why="a guest under KVM booted")
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return Acceleration(
-        kvm=False, why=f"QEMU under KVM ended with status {done.returncode}: {said[0] if said else 'no message'}"
-    )
+    reason = said[0] if said else "no message"
+    return Acceleration(kvm=False, why=f"QEMU under KVM ended with status {done.returncode}: {reason}")
 
 
 def _remembered() -> dict[str, Any] | None:
@@ -105,7 +104,7 @@ def _remembered() -> dict[str, Any] | None:
 
 
 def _key() -> dict[str, str]:
-    """What the outcome depends on. A reboot may bring another kernel or firmware setting, hence the boot's id."""
+    """What the outcome depends on; a reboot may bring another kernel or firmware setting."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     qemu = tools.qemu()
     stat = qemu.stat() if qemu else None

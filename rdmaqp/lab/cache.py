@@ -51,10 +51,12 @@ def writable_cache_dir() -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise LabError(f"lab: the cache directory {path} is not writable: {error.strerror}", ways_on) from error
+        why = f"lab: the cache directory {path} is not writable: {error.strerror}"
+        raise LabError(why, ways_on) from error
     if hidden := hidden_in_guest(path):
         raise LabError(
-            f"lab: the cache directory {path} is below {hidden}, which the guest replaces with its own", ways_on[:1]
+            f"lab: the cache directory {path} is below {hidden}, which the guest replaces with its own",
+            ["What to do: choose another one by setting XDG_CACHE_HOME"],
         )
     return path
 

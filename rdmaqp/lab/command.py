@@ -55,7 +55,8 @@ def check(guest: Guest) -> None:
         LabError: an empty command, a bad size, or a directory that the guest cannot see.
     """
     if not guest.command:
-        raise LabError("lab run: no command given", ["Write it behind --, as in: rdmaqp lab run -- ibv_devinfo"])
+        example = "Write it behind --, as in: rdmaqp lab run -- ibv_devinfo"
+        raise LabError("lab run: no command given", [example])
     if guest.cpus < 1:
         raise LabError(f"lab run: --cpus {guest.cpus}: a guest needs at least 1")
     if not re.fullmatch(r"[1-9]\d*[MG]", guest.memory):
@@ -68,7 +69,8 @@ def check(guest: Guest) -> None:
             raise LabError(f"lab run: --rwdir {path}: there is no such directory")
         if not _VIRTME_PATH.fullmatch(str(path)):
             raise LabError(
-                f"lab run: --rwdir {str(path)!r}: virtme-ng shares only paths of letters, digits, spaces and _+/.-"
+                f"lab run: --rwdir {str(path)!r}: virtme-ng shares only paths of ASCII letters, digits,"
+                " spaces and _+/.-"
             )
     hidden = hidden_in_guest(guest.cwd)
     if hidden and not any(guest.cwd.resolve().is_relative_to(path) for path in shared):
@@ -85,7 +87,7 @@ def environment(given: Mapping[str, str], search_path: str) -> dict[str, str]:
 
 
 def job(guest: Guest, token: str, env: Mapping[str, str]) -> str:
-    """The script that the guest's init runs. It goes into a file: a kernel's command line holds 2048 bytes only."""
+    """The script that the guest's init runs; a file, since a kernel's command line holds 2048 bytes only."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items())]
     start = ["exec", "/bin/bash", str(GUEST_SCRIPT), token, guest.memlock, str(guest.cwd), *guest.command]
     return "\n".join(["#!/bin/bash", *exports, shlex.join(start), ""])
@@ -95,17 +97,18 @@ def overlays(cwd: Path) -> list[str]:
     """The directories to make writable for the guest's life: the usual ones, and the one we are in."""
     top = Path(*cwd.resolve().parts[:2])
     wanted = {*_OVERLAYS, str(top)}
-    return sorted(
-        name for name in wanted
-        if name != "/" and Path(name).is_dir() and not Path(name).is_symlink() and not hidden_in_guest(Path(name))
-    )
+    return sorted(name for name in wanted if name != "/" and _can_be_overlaid(Path(name)))
+
+
+def _can_be_overlaid(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not hidden_in_guest(path)
 
 
 def virtme_run(guest: Guest, program: Path, job_file: Path, ports: Mapping[str, int]) -> list[str]:
     """The command line of virtme-run. ``ports`` maps each of :data:`PORTS` to an inherited file descriptor.
 
-    The console goes to virtme-run's stderr. loglevel=7 costs a second or two of boot under emulation; it is what
-    makes the console's end worth reading when the guest does not come up.
+    The console goes to virtme-run's stderr. loglevel=7 costs a second or two of boot under emulation; it is
+    what makes the console's end worth reading when the guest does not come up.
     """
     words = [
         str(program), "--kimg", str(guest.kernel.image), "--mods", "auto", "--show-boot-console",

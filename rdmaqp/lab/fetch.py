@@ -1,4 +1,6 @@
-"""Fetches the distribution's own kernel package into the cache and unpacks it there, as any user; installs nothing.
+"""Fetches the distribution's kernel package into the cache and unpacks it there, as any user.
+
+Nothing is installed.
 
 Debian's linux-image-amd64 carries rdma_rxe; Ubuntu keeps it in linux-modules-extra-VERSION.
 """
@@ -33,7 +35,7 @@ def fetch(say: Callable[[str], None]) -> Kernel:
     """Fetch and unpack the newest kernel the package lists offer; return it.
 
     Raises:
-        LabError: not a Debian or Ubuntu, no package lists, no network, no room, or a package without rdma_rxe.
+        LabError: not a Debian or Ubuntu, no package lists, no network, or a package without rdma_rxe.
     """
     kernels = writable_cache_dir() / "kernels"
     with locked("kernels"):
@@ -44,7 +46,7 @@ def fetch(say: Callable[[str], None]) -> Kernel:
         kernels.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".incoming-", dir=kernels) as scratch:
             tree = Path(scratch) / "tree"
-            say(f"fetching {' '.join(packages)} (about 70 MB) into {kernels}; it is unpacked there, not installed")
+            say(f"fetching {' '.join(packages)} (about 70 MB), to be unpacked in {kernels}, not installed")
             _unpack(packages, Path(scratch), tree)
             say(f"indexing the modules of {version}")
             _index(tree, version)
@@ -62,7 +64,7 @@ def fetch(say: Callable[[str], None]) -> Kernel:
 
 
 def _packages() -> tuple[list[str], str]:
-    """The packages that make up the newest kernel, and its version, by the dependencies of the meta package."""
+    """The packages that make up the newest kernel, and its version; the meta package depends on them."""
     if not (tools.find("apt-get") and tools.find("dpkg")):
         raise LabError("lab: no kernel with rdma_rxe here, and no apt-get to fetch one with", _WITHOUT_APT)
     meta = _meta_package()
@@ -118,7 +120,8 @@ def _run(command: list[str], doing: str, cwd: Path | None = None) -> str:
     try:
         done = subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C", "PATH": tools.search_path()},  # apt translates what is parsed here
+            # Not in the user's language: apt translates "Depends:".
+            env={**os.environ, "LC_ALL": "C", "PATH": tools.search_path()},
         )
     except OSError as error:
         raise LabError(f"lab: {doing} failed: cannot start {command[0]}: {error.strerror}") from error
@@ -127,8 +130,8 @@ def _run(command: list[str], doing: str, cwd: Path | None = None) -> str:
         raise LabError(
             f"lab: {doing} failed (`{' '.join(command)}`, status {done.returncode})",
             [f"It said: {said}",
-             "What to do: check the network and `apt-get update` (as root; old package lists name files that are"
-             " gone), or name a kernel that is here already with --kernel."],
+             "What to do: check the network, run `apt-get update` as root (old package lists name files that"
+             " are gone), or name a kernel that is here already with --kernel."],
         )
     return done.stdout
 

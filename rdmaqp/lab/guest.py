@@ -1,8 +1,8 @@
 """Boots a guest, runs one command in it, passes its output and exit status through, and ends it.
 
 Four pipes lead here: the command's stdout and stderr, the guest's status lines (``streams.Status``), and the
-console. The keeper (``keeper.py``) is the parent of all processes of the guest and ends them when the lifeline, a
-fifth pipe, closes: on return, on an error, on a signal, and when this process is killed.
+console. The keeper (``keeper.py``) is the parent of the guest's processes and ends them when the lifeline,
+a fifth pipe, closes: on return, on an error, on a signal, and when this process is killed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ENDING_SECONDS = 10.0  # the keeper needs at most twice its PATIENCE
 
 
 class _SignalledError(BaseException):
-    """A signal asks this process to end; not an Exception, so that nothing on the way takes it for an error."""
+    """A signal asks this process to end; no Exception, so that nothing on the way takes it for an error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -54,7 +54,7 @@ def run(guest: Guest, boot_timeout: float, stdout: int = 1, stderr: int = 2) -> 
         stderr: the same for its standard error.
 
     Returns:
-        The command's exit status; 128 + n when signal n ended this (141 when nobody reads the output any more).
+        The command's exit status; 128 + n when signal n ended this (141: nobody reads the output any more).
 
     Raises:
         LabError: the guest did not come up in time, its set-up failed, or it died before the command ended.
@@ -150,7 +150,7 @@ class _Session:
         for output in self._outputs:
             output.flush()
         if self._status.started:
-            raise self._error("the guest ended before the command did (a crash, or the command powered it off)")
+            raise self._error("the guest ended before the command did (it crashed, or was powered off)")
         raise self._error("the guest ended before it could start the command")
 
     def _take(self, timeout: float | None) -> None:
@@ -164,14 +164,18 @@ class _Session:
     def _error(self, what: str) -> LabError:
         guest = self._guest
         how = "KVM" if guest.kvm else "software emulation"
-        notes = [f"kernel {guest.kernel.version} ({guest.kernel.image}), {how}, {guest.cpus} CPUs, {guest.memory}"]
+        console = self._console.tail()
+        notes = [f"kernel {guest.kernel.image}, {how}, {guest.cpus} CPUs, {guest.memory}"]
         if not self._status.started:
             notes += [
                 f"it had come to: {self._status.stage}",
                 "What to do: read the console below; on a slow or busy machine give --boot-timeout more seconds;"
-                " `rdmaqp lab status` shows what else there is, --kernel chooses another kernel.",
+                " --kernel chooses another kernel, `rdmaqp lab status` shows what there is."
+                if console else
+                "Nothing came out of its console: the kernel image may be damaged. What to do: choose another with"
+                " --kernel, or remove this one if it is in the cache and run `rdmaqp lab setup`.",
             ]
-        return LabError(f"lab: {what}", notes, self._console.tail())
+        return LabError(f"lab: {what}", notes, console)
 
 
 def _end(keeper: subprocess.Popen[bytes], lifeline: int) -> None:

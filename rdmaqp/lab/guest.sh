@@ -62,7 +62,7 @@ soft_roce() {
 
 # Copies what the command prints to a port. The pipe in between makes /dev/stdout, several writers and background
 # processes work as everywhere else; a virtio-serial port admits one opener only.
-copier() { cat "$1" >"$2"; }
+copier() { exec cat "$1" >"$2"; }
 
 finish_copiers() {
     local _

@@ -1,17 +1,18 @@
-"""Keeps the guest's processes together, and ends all of them when the process that asked for the guest is gone.
+"""Keeps the guest's processes together, and ends all of them when the process that asked for them is gone.
 
 Run as a program of its own (``keeper.py LIFELINE RUN_DIR COMMAND...``), with the standard library alone. The
 lifeline is the read end of a pipe whose only write end the asking process holds: it closes when that process
-lets go of it, and just as well when it is killed with SIGKILL, because the kernel closes a dead process's files.
-That is what "leaves nothing behind" relies on; only a SIGKILL to the keeper itself gets past it.
+lets go of it, and just as well when it is killed with SIGKILL, because the kernel closes a dead process's
+files. That is what "leaves nothing behind" relies on; only a SIGKILL to the keeper itself gets past it.
 
-virtme-run starts QEMU (and virtiofsd, where it uses one) in its own process group and does not end them when it
-is itself ended by a signal, hence the group is signalled as a whole.
+virtme-run starts QEMU (and virtiofsd, where it uses one) in its own process group and does not end them when
+it is itself ended by a signal, hence the group is signalled as a whole.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import select
 import shutil
@@ -54,17 +55,17 @@ def end_group(group: int) -> None:
 
 
 def main(lifeline: int, run_dir: str, command: list[str]) -> None:
-    """Start the command; wait until it ends or the lifeline closes; end what is left; remove the run directory."""
+    """Run the command until it ends or the lifeline closes; end what is left; remove the run directory."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+    fcntl.fcntl(lifeline, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     # Orphans come to this process instead of to process 1, which in many containers does not collect them.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, process_group=0, close_fds=False, restore_signals=True,
-            preexec_fn=_default_signals,  # noqa: PLW1509 - this program has one thread
+            preexec_fn=_default_signals,  # safe: this program has one thread
         )
-        os.set_inheritable(lifeline, False)
         while child.poll() is None and not select.select([lifeline], [], [], 0.05)[0]:
             continue
         end_group(child.pid)

@@ -1,4 +1,4 @@
-"""Which kernel the guest runs: the host's own where it carries what the lab needs, else one from the cache."""
+"""Which kernel the guest runs: the host's own where it has what the lab needs, else one from the cache."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from rdmaqp.lab.cache import cache_dir
 from rdmaqp.lab.errors import LabError
 
-# What the guest cannot do without. One root file system of the two suffices: Debian's kernels have both, RHEL's
-# have no 9p.
+# What the guest cannot do without. One root file system of the two suffices: Debian's kernels have both,
+# RHEL's have no 9p.
 NEEDED = ("rdma_rxe", "ib_uverbs", "veth", "overlay", "virtio_pci", "virtio_console")
 ROOT_FILE_SYSTEMS = (("9p", "9pnet_virtio"), ("virtiofs",))
 
@@ -86,7 +86,7 @@ def examine(image: Path, modules: Path, origin: str) -> Kernel | Rejected:
         return Rejected(what, "not readable for you (Ubuntu keeps /boot/vmlinuz-* to root)")
     version = image_version(image)
     if version is None:
-        return Rejected(what, "this is not a Linux kernel image for this machine (x86 bzImage or arm64 Image)")
+        return Rejected(what, "this is not a Linux kernel image (x86 bzImage or arm64 Image)")
     if modules.name != version:
         return Rejected(what, f"the image is version {version}, the modules beside it are {modules.name}'s")
     names = module_names(modules)
@@ -97,7 +97,7 @@ def examine(image: Path, modules: Path, origin: str) -> Kernel | Rejected:
         return Rejected(what, f"its modules in {modules} lack {', '.join(lacking)}")
     usable = [all(part in names for part in parts) for parts in ROOT_FILE_SYSTEMS]
     if not any(usable):
-        return Rejected(what, f"its modules in {modules} have neither 9p nor virtiofs to reach the host's files")
+        return Rejected(what, f"its modules in {modules} have neither 9p nor virtiofs")
     return Kernel(version, image, modules, origin, has_9p=usable[0])
 
 
@@ -123,7 +123,7 @@ def _by_version(path: Path) -> list[int]:
 
 
 def candidates(root: Path = Path("/")) -> list[Kernel | Rejected]:
-    """Everything that could serve without being named, best first: running, installed, cached; newest first."""
+    """Everything that could serve without being named, best first: running, installed, cached."""
     running = platform.release()
     found = [_examine_version(running, root, "running")]
     installed = sorted((root / "lib/modules").glob("[0-9]*"), key=_by_version, reverse=True)
@@ -158,14 +158,15 @@ def explicit(given: str, root: Path = Path("/")) -> Kernel:
         version = image_version(image) if image.is_file() and os.access(image, os.R_OK) else None
         tried = [examine(image, _modules_beside(image, version or "unknown"), "given")]
     else:
-        tried = [_examine_version(given, root, "given"), _examine_version(given, cache_dir() / "kernels" / given, "given")]
+        trees = (root, cache_dir() / "kernels" / given)
+        tried = [_examine_version(given, tree, "given") for tree in trees]
     for outcome in tried:
         if isinstance(outcome, Kernel):
             return outcome
     raise LabError(
         f"lab: the kernel {given!r} cannot serve",
-        [*map(str, tried), "What to do: name a kernel image (/boot/vmlinuz-...) or a version whose modules include"
-         " rdma_rxe, or leave --kernel out; `rdmaqp lab status` shows what there is."],
+        [*map(str, tried), "What to do: name a kernel image (/boot/vmlinuz-...) or a version whose modules"
+         " include rdma_rxe, or leave --kernel out; `rdmaqp lab status` shows what there is."],
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from rdmaqp.lab import accel, kernel, tools
+from rdmaqp.lab import accel, tools
+from rdmaqp.lab import kernel as kernels
 from rdmaqp.lab.cache import cache_dir
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class LabStatus:
         ready: whether `lab run` would work as it stands, without fetching anything.
     """
 
-    kernel: kernel.Kernel | None
+    kernel: kernels.Kernel | None
     why: str
-    rejected: tuple[kernel.Rejected, ...]
+    rejected: tuple[kernels.Rejected, ...]
     qemu: Path | None
     virtme_ng: str | None
     acceleration: accel.Acceleration
@@ -55,10 +56,10 @@ _WHY = {
 
 def status() -> LabStatus:
     """Look around; start nothing and fetch nothing."""
-    chosen, rejected = kernel.choose()
+    chosen, rejected = kernels.choose()
     why = _WHY[chosen.origin] if chosen else (
-        f"no kernel here can serve (running: {platform.release()}); `rdmaqp lab setup` fetches the distribution's"
-        " own into the cache"
+        f"no kernel here can serve (running: {platform.release()}); `rdmaqp lab setup` fetches the"
+        " distribution's own into the cache"
     )
     try:
         virtme_ng: str | None = metadata.version("virtme-ng")

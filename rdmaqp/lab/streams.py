@@ -70,7 +70,7 @@ class Status:
 
 
 class Console:
-    """The last part of what the guest's kernel and init print, and of what QEMU and virtme-run say themselves."""
+    """The end of what the guest's kernel and init print, and of what QEMU and virtme-run say themselves."""
 
     LIMIT = 64 * 1024
 
@@ -85,7 +85,7 @@ class Console:
         while self._size - len(self._chunks[0]) > self.LIMIT:
             self._size -= len(self._chunks.popleft())
 
-    def tail(self, lines: int = 25) -> str:
+    def tail(self, lines: int = 40) -> str:
         """The last lines, without control characters."""
         clean = _ESCAPES.sub(b"", b"".join(self._chunks)).decode("utf-8", "replace")
         return "\n".join([line.rstrip() for line in clean.splitlines() if line.strip()][-lines:])

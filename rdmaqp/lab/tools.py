@@ -43,7 +43,7 @@ TOOLS = (
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that is not there, why it is needed, and how it comes here on either family of distributions."""
+    """Something that is not there, why it is needed, and how to get it on either family of distributions."""
 
     what: str
     purpose: str

@@ -127,15 +127,14 @@ _KIND = {None: "", GidType.IB: "InfiniBand", GidType.ROCE_V1: "RoCE v1", GidType
 
 def rank(entry: GidEntry) -> tuple[int, str]:
     """How good *entry* is as a source (0 is best), and the reason in words."""
-    where = "link-local" if entry.gid.is_link_local else "routable"
     if entry.type is GidType.ROCE_V2:
         if entry.netdev == "":
-            return 4, "RoCE v2, but no net device here carries it"
+            return 4, "RoCE v2 without a net device here"
         if not entry.gid.is_link_local:
             return (0, "RoCE v2, routable, IPv4") if entry.gid.is_ipv4_mapped else (1, "RoCE v2, routable, IPv6")
-        return 2, "RoCE v2, link-local: reaches this link only"
+        return 2, "RoCE v2, link-local"
     if entry.type is GidType.ROCE_V1:
-        return 5, f"RoCE v1, {where}: cannot be routed, and some devices do not take it"
+        return 5, "RoCE v1"
     if entry.type is GidType.IB:
         return 0, "InfiniBand"
     return 6, "its type is unknown"

@@ -1,0 +1,293 @@
+"""TCP for the exchange: every wait has a deadline, every failure names the peer, and Ctrl-C gets through.
+
+The sockets are non-blocking and all waiting is done in ``poll``, so that one deadline covers a whole
+message: a peer that trickles a byte a second cannot restart the clock.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import math
+import os
+import queue
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+from rdmaqp.errors import ClosedError, DeadlineError, PeerError, RdmaqpError
+
+KEEPALIVE_IDLE_S = 3
+"""Seconds without a byte after which the kernel asks whether the other host is still there."""
+VANISHED_AFTER_S = 10
+"""Seconds of silence of its kernel after which a host counts as vanished."""
+RETRY_S = 0.05
+_LONGEST_POLL_S = 3600.0  # poll() takes a C int of milliseconds
+
+
+class AddressError(RdmaqpError, OSError):
+    """A host name or TCP port of this end cannot be used.
+
+    Attributes:
+        errno: the error number; ``None`` where a name did not resolve.
+    """
+
+    def __init__(self, message: str, error: int | None = None) -> None:
+        super().__init__(error, message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class GoneError(PeerError):
+    """The peer has closed or reset the connection, or the network between the two has lost it."""
+
+
+class Deadline:
+    """A point in time, *seconds* from now; ``None`` is never.
+
+    Raises:
+        ValueError: *seconds* is negative or not a number.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"a timeout is 0 s or more, or None, not {seconds}")
+        self.seconds = seconds
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds left, never negative; infinity where there is no deadline."""
+        return max(0.0, self._end - time.monotonic())
+
+    def share(self, parts: int) -> Deadline:
+        """The deadline of the first of *parts* attempts that have to fit into what is left."""
+        left = self.left() / parts
+        return Deadline(None if math.isinf(left) else left)
+
+    def __str__(self) -> str:
+        return "for ever" if self.seconds is None else f"{self.seconds:.3g} s"
+
+
+class Channel:
+    """A connected TCP socket that belongs to one thread, with what has come in but is not understood yet.
+
+    Attributes:
+        peer: the other end's address, as errors show it.
+        buffer: bytes received and not consumed; never more than the caller asked for.
+    """
+
+    def __init__(self, sock: socket.socket, peer: str) -> None:
+        self.peer = peer
+        self.buffer = bytearray()
+        self._sock = sock
+        self._torn = False
+        sock.settimeout(0)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Without these a host that lost its power looks like one that has nothing to say.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, VANISHED_AFTER_S - KEEPALIVE_IDLE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_AFTER_S * 1000)
+
+    def more(self, size: int, deadline: Deadline, awaiting: str) -> None:
+        """Wait for at least one byte and add what is there, up to *size* bytes, to :attr:`buffer`.
+
+        Raises:
+            DeadlineError: nothing came in time, or a message that had begun was not complete in time.
+            GoneError: the peer closed, or the connection broke.
+        """
+        # What is there counts at the deadline too, unless it is the next crumb of a message that never ends.
+        overdue = bool(self.buffer) and not deadline.left()
+        if overdue or not wait_for(self._open(), select.POLLIN, deadline):
+            began = f" (only {len(self.buffer)} bytes of it came)" if self.buffer else ""
+            raise DeadlineError(f"peer {self.peer} did not send {awaiting} within {deadline}{began}")
+        self.more_now(size, f"while this end waited for {awaiting}")
+
+    def more_now(self, size: int, moment: str) -> bool:
+        """Like :meth:`more` without waiting; ``False`` where nothing is there. Errors say *moment*."""
+        try:
+            data = self._open().recv(size)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise self._broken(error, moment) from error
+        if not data:
+            part = f", {len(self.buffer)} bytes into a message" if self.buffer else ""
+            raise GoneError(
+                f"peer {self.peer} closed the connection {moment}{part}: it ended or was killed", self.peer
+            )
+        self.buffer += data
+        return True
+
+    def send(self, data: bytes, deadline: Deadline, what: str) -> None:
+        """Send all of *data*.
+
+        Raises:
+            DeadlineError: the peer does not read.
+            GoneError: the peer closed, or the connection broke.
+        """
+        rest = memoryview(data)
+        sock = self._open()
+        if self._torn:
+            raise PeerError(f"an earlier message to peer {self.peer} was sent in part only", self.peer)
+        self._torn = True
+        while rest:
+            try:
+                rest = rest[sock.send(rest) :]
+            except BlockingIOError:
+                if not wait_for(sock, select.POLLOUT, deadline):
+                    raise DeadlineError(f"peer {self.peer} did not take {what} within {deadline}") from None
+            except OSError as error:
+                raise self._broken(error, f"while this end sent {what}") from error
+        self._torn = False
+
+    def close(self) -> None:
+        """Close the socket; again is harmless."""
+        self._sock.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether this end has closed it."""
+        return self._sock.fileno() < 0
+
+    def _open(self) -> socket.socket:
+        if self.closed:
+            raise ClosedError(f"the exchange with peer {self.peer} is closed at this end")
+        return self._sock
+
+    def _broken(self, error: OSError, moment: str) -> GoneError:
+        if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+            return GoneError(
+                f"peer {self.peer} reset the connection {moment}: it ended or was killed", self.peer
+            )
+        return GoneError(f"the connection to peer {self.peer} broke {moment}: {error.strerror}", self.peer)
+
+
+def wait_for(sock: socket.socket, events: int, deadline: Deadline) -> bool:
+    """Wait until *sock* is ready for *events* or failed; ``False`` at the deadline. Signals get through."""
+    poller = select.poll()
+    poller.register(sock, events)
+    while True:
+        left = deadline.left()
+        if poller.poll(math.ceil(min(left, _LONGEST_POLL_S) * 1000)):
+            return True
+        if not left:
+            return False
+
+
+def address_text(address: Any) -> str:
+    """A socket address as text: ``10.0.0.1:80``, ``[fe80::1]:80``; an IPv4-mapped one as IPv4."""
+    host, port = str(address[0]), address[1]
+    host = host.removeprefix("::ffff:") if "." in host else host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def check_port(port: int) -> None:
+    """Raise ``ValueError`` unless *port* is 0…65535."""
+    if not 0 <= port <= 0xFFFF:
+        raise ValueError(f"a TCP port is 0…65535, not {port}")
+
+
+Found = list[tuple[Any, ...]]
+
+
+def resolve(host: str, port: int, deadline: Deadline, flags: int = 0) -> Found:
+    """The stream addresses of *host* in the resolver's order, as ``getaddrinfo`` gives them.
+
+    Raises:
+        AddressError: it has none.
+        DeadlineError: the name server does not answer in time.
+    """
+    answers: queue.SimpleQueue[Found | OSError | ValueError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags))
+        except (OSError, ValueError) as error:  # ValueError: a NUL, or no such international name
+            answers.put(error)
+
+    # getaddrinfo knows neither deadlines nor signals, and a dead name server holds it for many seconds.
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    left = deadline.left()
+    try:
+        answer = answers.get(timeout=min(left, threading.TIMEOUT_MAX))
+    except queue.Empty:
+        text = f"no name server answered for host {host!r} within {deadline}\ngive its IP address instead"
+        raise DeadlineError(text) from None
+    if isinstance(answer, Exception):
+        why = answer.strerror if isinstance(answer, OSError) else "not a valid host name"
+        raise AddressError(
+            f"host {host!r} cannot be resolved: {why}\ncheck its spelling, or give its IP address"
+        ) from answer
+    return answer
+
+
+def dial(host: str, port: int, deadline: Deadline) -> Channel:
+    """Connect to *host*, trying again while the connection is refused: the server may start a little later.
+
+    Raises:
+        AddressError: the name cannot be resolved.
+        PeerError: nobody answered or listened before the deadline, or the host cannot be reached.
+    """
+    check_port(port)
+    found = resolve(host, port, deadline)
+    named = not _is_number(host)
+    while True:
+        refused = False
+        errors: dict[str, str] = {}
+        for number, (family, kind, protocol, _, address) in enumerate(found):
+            where = address_text(address)
+            sock = socket.socket(family, kind, protocol)
+            try:
+                _connect(sock, address, deadline.share(len(found) - number))
+                return Channel(sock, f"{host} ({where})" if named else where)
+            except OSError as error:
+                sock.close()
+                refused |= isinstance(error, ConnectionRefusedError)
+                errors[where] = error.strerror or str(error)
+            except BaseException:
+                sock.close()
+                raise
+        if not refused or not deadline.left():
+            raise _unreachable(host, port, errors, deadline, refused=refused)
+        time.sleep(min(RETRY_S, deadline.left()))
+
+
+def _connect(sock: socket.socket, address: Any, deadline: Deadline) -> None:
+    sock.settimeout(0)
+    code = sock.connect_ex(address)
+    if code == errno.EINPROGRESS:
+        if not wait_for(sock, select.POLLOUT, deadline):
+            raise TimeoutError(errno.ETIMEDOUT, "no answer")
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    # Trying again and again at a free port of this host, TCP in the end connects a socket to itself.
+    if not code and sock.getsockname() == sock.getpeername():
+        code = errno.ECONNREFUSED
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def _unreachable(
+    host: str, port: int, errors: dict[str, str], deadline: Deadline, *, refused: bool
+) -> PeerError:
+    each = ", ".join(f"{where}: {why}" for where, why in errors.items())
+    if refused:
+        first = f"nobody listens on host {host}, TCP port {port}; tried for {deadline} ({each})"
+        advice = "start the server there first, and give both ends the same port"
+    else:
+        first = f"host {host}, TCP port {port} cannot be reached ({each})"
+        advice = "check the address, the route, and firewalls between the two hosts"
+    return PeerError(f"{first}\n{advice}", f"{host}:{port}")
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
