@@ -266,7 +266,7 @@ def _connect(sock: socket.socket, address: Any, deadline: Deadline) -> None:
             raise TimeoutError(errno.ETIMEDOUT, "no answer")
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     # Trying again and again at a free port of this host, TCP in the end connects a socket to itself.
-    if not code and sock.getsockname() == sock.getpeername():
+    if not code and sock.getsockname()[:2] == address[:2]:
         code = errno.ECONNREFUSED
     if code:
         raise OSError(code, os.strerror(code))

@@ -113,7 +113,7 @@ class IbvWire(Wire):
         try:
             return decode_record(buffer)
         except ValueError:
-            self._refuse(buffer, "a record")
+            self._refuse(buffer, "its record")
 
     def _read_done(self, deadline: Deadline) -> None:
         self._read(len(DONE), deadline, "its 'done'", DONE.startswith)
@@ -126,9 +126,9 @@ class IbvWire(Wire):
         while len(buffer) < size:
             self._channel.more(size + 1 - len(buffer), deadline, awaiting)
             if not plausible(bytes(buffer[:size])):
-                self._refuse(bytes(buffer), awaiting.removeprefix("its "))
+                self._refuse(bytes(buffer), awaiting)
         if len(buffer) > size:
-            self._refuse(bytes(buffer), f"{size} bytes and no more")
+            self._refuse(bytes(buffer), f"{awaiting} and no more")
         data = bytes(buffer)
         buffer.clear()
         return data
