@@ -1,0 +1,101 @@
+"""The command line that is built, the job in the guest, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rdmaqp.lab import LabError, command
+from rdmaqp.lab.kernel import Kernel
+
+KERNEL = Kernel("6.1.0", Path("/k/boot/vmlinuz-6.1.0"), Path("/k/lib/modules/6.1.0"), "given", has_9p=True)
+PORTS = {"stdout": 7, "stderr": 8, "status": 9}
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> command.Guest:
+    return command.Guest(["ibv_devinfo", "-d", "a b"], KERNEL, kvm=False, cpus=3, memory="2G", cwd=tmp_path)
+
+
+def test_virtme_run_gets_the_kernel_the_sizes_and_the_ports(guest: command.Guest) -> None:
+    words = command.virtme_run(guest, Path("/v/virtme-run"), Path("/t/a job"), PORTS)
+    assert words[:3] == ["/v/virtme-run", "--kimg", "/k/boot/vmlinuz-6.1.0"]
+    for pair in (["--cpus", "3"], ["--memory", "2G"], ["--overlay-rwdir", "/tmp"]):
+        assert " ".join(pair) in " ".join(words)
+    assert "--qemu-opt=file,id=rdmaqp.status,path=/proc/self/fd/9" in words
+    assert "--qemu-opt=virtserialport,name=rdmaqp.status,chardev=rdmaqp.status" in words
+    assert words[-2:] == ["--script-sh", "/bin/bash '/t/a job'"]
+
+
+def test_kvm_and_9p_only_where_they_work(guest: command.Guest) -> None:
+    emulated = command.virtme_run(guest, Path("v"), Path("j"), PORTS)
+    assert "--disable-kvm" in emulated
+    assert "--force-9p" in emulated
+    rhel = dataclasses.replace(guest, kvm=True, kernel=dataclasses.replace(KERNEL, has_9p=False))
+    words = command.virtme_run(rhel, Path("v"), Path("j"), PORTS)
+    assert "--disable-kvm" not in words
+    assert "--force-9p" not in words
+
+
+def test_the_directory_we_are_in_can_be_written_for_the_guests_life(guest: command.Guest) -> None:
+    assert "/work-of-mine" not in command.overlays(Path("/"))
+    assert str(Path(*guest.cwd.parts[:2])) in command.overlays(guest.cwd)
+
+
+def test_the_job_quotes_what_it_was_given(guest: command.Guest) -> None:
+    text = command.job(guest, "token", {"PATH": "/a b:/c", "NO_COLOR": ""})
+    assert "export PATH='/a b:/c'\n" in text
+    words = shlex.split(text.splitlines()[-1])
+    assert words[:2] == ["exec", "/bin/bash"]
+    assert words[3:] == ["token", "unlimited", str(guest.cwd), "ibv_devinfo", "-d", "a b"]
+
+
+def test_the_environment_is_passed_on_in_part() -> None:
+    given = {"PATH": "/x", "HOME": "/h", "TERM": "t", "RDMAQP_X": "1", "PYTHONPATH": "p", "CI": "1",
+             "SECRET": "s", "LC_ALL": "C", "SSH_AUTH_SOCK": "s", "PWD": "/", "PATHOLOGY": "no"}
+    kept = command.environment(given, "/venv/bin:/x")
+    assert kept.keys() == {"PATH", "HOME", "TERM", "RDMAQP_X", "PYTHONPATH", "CI", "LC_ALL", "RDMAQP_LAB"}
+    assert kept["PATH"] == "/venv/bin:/x"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"command": []}, "no command given"),
+        ({"cpus": 0}, "--cpus 0"),
+        ({"memory": "lots"}, "--memory 'lots'"),
+        ({"memory": "0G"}, "--memory '0G'"),
+        ({"memlock": "-1"}, "memlock '-1'"),
+        ({"rwdirs": [Path("/no/such")]}, "--rwdir /no/such: there is no such directory"),
+        ({"cwd": Path("/proc")}, "cannot see the current directory /proc"),
+    ],
+)
+def test_what_cannot_work_is_refused(guest: command.Guest, change: dict[str, object], message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        command.check(dataclasses.replace(guest, **change))  # type: ignore[arg-type]
+
+
+def test_a_directory_that_virtme_ng_cannot_share(guest: command.Guest, tmp_path: Path) -> None:
+    odd = tmp_path / "größe"
+    odd.mkdir()
+    with pytest.raises(LabError, match="virtme-ng shares only"):
+        command.check(dataclasses.replace(guest, rwdirs=[odd]))
+
+
+def test_what_works_is_not_refused(guest: command.Guest, tmp_path: Path) -> None:
+    command.check(guest)
+    command.check(dataclasses.replace(guest, rwdirs=[tmp_path], memory="512M", memlock="64"))
+
+
+def test_a_hidden_temporary_directory_is_not_used(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert command.run_dir_parent(Path("/var/tmp"), cache) == cache
+    assert command.run_dir_parent(tmp_path, cache) == tmp_path
+
+
+def test_the_guest_script_is_installed_with_the_package() -> None:
+    assert os.access(command.GUEST_SCRIPT, os.R_OK)
