@@ -39,6 +39,29 @@ class InvalidStateTransition(GuardError):  # noqa: N818 - the name that people l
     """A :class:`GuardError` whose findings include that the queue pair has no such transition."""
 
 
+class RequestError(RdmaqpError, ValueError):
+    """A request that cannot be read: an unknown key, a fact of the wrong type, no act, or more than one.
+
+    Attributes:
+        place: where in the request, such as ``attr.ah_attr.grh``; empty for the request as a whole.
+        problem: what is wrong there.
+    """
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        super().__init__(problem, place)
+        self.problem = problem
+        self.place = place
+
+    def within(self, key: str) -> RequestError:
+        """The same error, seen from one level further out."""
+        inner = self.place if self.place.startswith("[") or not self.place else f".{self.place}"
+        self.place = f"{key}{inner}"
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}" if self.place else self.problem
+
+
 class VerbsError(RdmaqpError, OSError):
     """A verb failed in libibverbs, the kernel, the driver or the firmware.
 

@@ -10,7 +10,7 @@ from rdmaqp.model.gid import GID
 
 if TYPE_CHECKING:
     from rdmaqp.guard.case import Case
-    from rdmaqp.model.endpoint import Endpoint
+    from rdmaqp.model.endpoint import PeerRecord
 
 _PAIRS = {QPType.XRC_SEND: QPType.XRC_RECV, QPType.XRC_RECV: QPType.XRC_SEND}
 
@@ -29,7 +29,7 @@ def check(case: Case) -> None:
         _address(case, peer, address)
 
 
-def _kind(case: Case, peer: Endpoint) -> None:
+def _kind(case: Case, peer: PeerRecord) -> None:
     if case.type is not None and peer.qp_type not in (None, _PAIRS.get(case.type, case.type)):
         case.find("peer-qp-type", "qp_type", f"ours is {case.type.name}, the peer's {peer.qp_type.name}")
     layer = case.request.port.link_layer
@@ -50,7 +50,7 @@ def _kind(case: Case, peer: Endpoint) -> None:
             case.find("peer-pkey", "pkey_index", f"both ends are limited members ({ours:#06x})")
 
 
-def _numbers(case: Case, peer: Endpoint) -> None:
+def _numbers(case: Case, peer: PeerRecord) -> None:
     mtu = as_int(case.value("path_mtu", AttrMask.PATH_MTU))
     asked = None if mtu is None else mtu_bytes(mtu)
     if asked is not None and peer.path_mtu is not None and asked > peer.path_mtu:
@@ -72,7 +72,7 @@ def _numbers(case: Case, peer: Endpoint) -> None:
                   fix=f"max_rd_atomic={peer.max_dest_rd_atomic}")
 
 
-def _address(case: Case, peer: Endpoint, address: AddressVector) -> None:
+def _address(case: Case, peer: PeerRecord, address: AddressVector) -> None:
     if address.grh is not None and address.uses_grh and peer.gid is not None and not peer.gid.is_zero:
         try:
             destination = GID.parse(address.grh.dgid)
@@ -89,7 +89,7 @@ def _address(case: Case, peer: Endpoint, address: AddressVector) -> None:
                       given=address.dlid, allowed=f"{peer.lid:#x}" + (f"…{last:#x}" if last > peer.lid else ""))
 
 
-def _gid_type(case: Case, peer: Endpoint, sgid_index: int) -> None:
+def _gid_type(case: Case, peer: PeerRecord, sgid_index: int) -> None:
     entry = case.request.gids.get(sgid_index)
     if entry is None or peer.gid is None or not case.is_ethernet:
         return

@@ -214,8 +214,14 @@ GRH_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType({
     "sgid_index": (0, 0xFF), "flow_label": (0, 0xFFFFF), "hop_limit": (0, 0xFF), "traffic_class": (0, 0xFF),
 })
 
-#: ``enum ibv_rate`` of rdma-core 44…65: there is no code 1.
-RATE_CODES = frozenset({0, *range(2, 25)})
+#: ``enum ibv_rate`` of rdma-core 44…65, without its prefix: there is no code 1.
+RATES: Mapping[str, int] = MappingProxyType({
+    "MAX": 0, "2_5_GBPS": 2, "5_GBPS": 5, "10_GBPS": 3, "20_GBPS": 6, "30_GBPS": 4, "40_GBPS": 7, "60_GBPS": 8,
+    "80_GBPS": 9, "120_GBPS": 10, "14_GBPS": 11, "56_GBPS": 12, "112_GBPS": 13, "168_GBPS": 14, "25_GBPS": 15,
+    "100_GBPS": 16, "200_GBPS": 17, "300_GBPS": 18, "28_GBPS": 19, "50_GBPS": 20, "400_GBPS": 21, "600_GBPS": 22,
+    "800_GBPS": 23, "1200_GBPS": 24,
+})
+RATE_CODES = frozenset(RATES.values())
 
 
 def as_int(value: object) -> int | None:

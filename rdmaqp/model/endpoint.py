@@ -15,8 +15,8 @@ from rdmaqp.model.gid import GID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """What one end says of itself. ``None`` is unknown.
+class PeerRecord:
+    """What is known of one end, as the guard compares it with the other. ``None`` is unknown.
 
     Attributes:
         qp_num: its queue pair's number, 24 bits.
@@ -27,7 +27,7 @@ class Endpoint:
         gid: its address; needed on RoCE.
         gid_index: where *gid* stands in its own table. Only its owner uses it.
         gid_type: what that entry speaks; both ends must speak the same.
-        path_mtu: the largest MTU it can take, bytes.
+        path_mtu: the MTU that it uses, bytes; in an :class:`Endpoint` the largest that it can take.
         max_rd_atomic: reads and atomics that it wants in flight (initiator depth).
         max_dest_rd_atomic: reads and atomics that it serves at once (responder depth).
         pkey: the partition key at *pkey_index*.
@@ -41,8 +41,8 @@ class Endpoint:
         sees_qp_num, sees_psn: the QP number and PSN that this end expects of its peer.
     """
 
-    qp_num: int
-    psn: int
+    qp_num: int | None = None
+    psn: int | None = None
     qp_type: QPType | None = None
     link_layer: LinkLayer | None = None
     lid: int | None = None
@@ -62,6 +62,14 @@ class Endpoint:
     rx_depth: int | None = None
     sees_qp_num: int | None = None
     sees_psn: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(PeerRecord):
+    """What one end says of itself: a :class:`PeerRecord` that at least has a number to send to, and a first PSN."""
+
+    qp_num: int
+    psn: int
 
     def __str__(self) -> str:
         parts = [f"QP {self.qp_num:#08x}", f"PSN {self.psn:#08x}"]

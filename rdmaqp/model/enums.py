@@ -6,7 +6,7 @@ compares each of them with what the compiler says (``tests/verbs/test_constants.
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import Enum, IntEnum, IntFlag
 
 
 class QPType(IntEnum):
@@ -19,6 +19,14 @@ class QPType(IntEnum):
     XRC_SEND = 9
     XRC_RECV = 10
     DRIVER = 0xFF
+
+
+class DriverType(Enum):
+    """Which of a driver's own types a ``DRIVER`` queue pair is; each has a table of its own."""
+
+    DCI = "DCI"
+    DCT = "DCT"
+    SRD = "SRD"
 
 
 class QPState(IntEnum):

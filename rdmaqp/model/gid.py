@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
@@ -47,12 +48,7 @@ class GID(bytes):
             return cls(value.packed)
         if not isinstance(value, str):
             raise ValueError(f"a GID is text or 16 bytes, not {type(value).__name__}")
-        try:
-            if ":" in value:
-                return cls(IPv6Address(value).packed)
-            return cls(_V4_PREFIX + IPv4Address(value).packed)
-        except AddressValueError as error:
-            raise ValueError(f"{value!r} is not a GID: {error}") from None
+        return _from_text(value)
 
     def __str__(self) -> str:
         if self.is_ipv4_mapped:
@@ -86,6 +82,16 @@ class GID(bytes):
     def subnet_prefix(self) -> bytes:
         """The first eight bytes: InfiniBand's subnet prefix."""
         return bytes(self[:8])
+
+
+@lru_cache(4096)  # the same few are read again and again
+def _from_text(text: str) -> GID:
+    try:
+        if ":" in text:
+            return GID(IPv6Address(text).packed)
+        return GID(_V4_PREFIX + IPv4Address(text).packed)
+    except AddressValueError as error:
+        raise ValueError(f"{text[:60]!r} is not a GID: {str(error)[:120]}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,127 +1,87 @@
 """What the guard is asked: "this queue pair, on this port of this device, is about to be modified like this".
 
 What is ``None`` is unknown: a check that needs it is not made, and named among what was skipped. Nothing is guessed.
-The fields are those of the check contract, which are those of ``<infiniband/verbs.h>``.
+The fields are those of the check contract, which are those of ``<infiniband/verbs.h>``. :mod:`rdmaqp.model.codec`
+reads and writes them as JSON.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from rdmaqp.model.attributes import QPAttr
-from rdmaqp.model.enums import (
-    AccessFlag,
-    AtomicCap,
-    DeviceCap,
-    LinkLayer,
-    PortState,
-    QPState,
-    QPType,
-    Transport,
-)
+from rdmaqp.model.acts import Completion, Failure, Piece, Post, Registration
+from rdmaqp.model.facts import UNLIMITED, DeviceFacts, PortFacts, ProcessFacts, QPCap, QPFacts, Region
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.model.gid import GID, GidEntry
+    from rdmaqp.model.attributes import AddressVector, QPAttr
+    from rdmaqp.model.endpoint import PeerRecord
+    from rdmaqp.model.gid import GidEntry
 
+__all__ = [
+    "UNLIMITED", "Completion", "DeviceFacts", "Failure", "Piece", "PortFacts", "Post", "ProcessFacts", "QPCap",
+    "QPFacts", "Region", "Registration", "Request",
+]  # fmt: skip
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFacts:
-    """What is known of the device: its driver and those limits that the guard compares with."""
-
-    name: str | None = None
-    driver: str | None = None
-    transport: Transport | None = None
-    phys_port_cnt: int | None = None
-    max_qp: int | None = None
-    max_qp_wr: int | None = None
-    max_sge: int | None = None
-    max_qp_rd_atom: int | None = None
-    max_qp_init_rd_atom: int | None = None
-    max_res_rd_atom: int | None = None
-    atomic_cap: AtomicCap | None = None
-    device_cap_flags: DeviceCap | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortFacts:
-    """What is known of the port in question. MTUs in bytes."""
-
-    num: int | None = None
-    state: PortState | None = None
-    link_layer: LinkLayer | None = None
-    active_mtu: int | None = None
-    max_mtu: int | None = None
-    lid: int | None = None
-    lmc: int | None = None
-    gid_tbl_len: int | None = None
-    pkey_tbl_len: int | None = None
-    grh_required: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QPFacts:
-    """What is known of the queue pair before the call.
-
-    Attributes:
-        sgid: the GID that its peer was told.
-        outstanding: sends posted and not yet completed.
-        recv_posted: receives posted and not yet completed.
-        srq: whether it takes its receives from a shared receive queue.
-    """
-
-    type: QPType | None = None
-    state: QPState | None = None
-    port_num: int | None = None
-    qp_num: int | None = None
-    access_flags: AccessFlag | None = None
-    recv_posted: int | None = None
-    outstanding: int | None = None
-    srq: bool | None = None
-    pkey_index: int | None = None
-    sgid: GID | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QPCap:
-    """``struct ibv_qp_cap``: the room of a queue pair. Depths in work requests, inline in bytes."""
-
-    max_send_wr: int = 0
-    max_recv_wr: int = 0
-    max_send_sge: int = 0
-    max_recv_sge: int = 0
-    max_inline_data: int = 0
+_NO_DEVICE = DeviceFacts()
+_NO_PORT = PortFacts()
+_NO_PROCESS = ProcessFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One act to judge: a modify call (*attr*) or a creation (*create*).
+    """One act to judge: exactly one of *attr*, *post*, *create*, *reg_mr* and *ah*.
 
     Attributes:
         qp: the queue pair before the call.
         attr: the attributes of a modify call.
+        post: a work request about to be posted.
         create: the capacities asked of a new queue pair.
+        reg_mr: a memory region about to be registered.
+        ah: the address vector of a new address handle.
         mask: the ``ibv_qp_attr_mask`` bits; ``None`` derives them from *attr*.
+        units: ``"abi"`` where the numbers come from a C struct: enumerations are then raw (a path_mtu of 1024 is no
+            code), and only masked fields count as given, since a struct always holds every field.
         device, port: where it happens.
+        ports: other ports of the device that are known.
         gids: the known slots of the port's GID table, by index.
         gids_complete: whether *gids* holds every slot in use, so that one not listed is empty.
         pkeys: the known partition keys, by index.
+        mrs: the known memory regions; there may be others.
         peer: the other end's record.
+        process: what the calling process may do.
         kernel: its (major, minor); unknown is read as the more permissive.
+        failed: the call was made and failed like this: a diagnosis is asked for.
+        completion: the work completed like this: a diagnosis is asked for.
+        id: given back as it came.
     """
 
     qp: QPFacts
     attr: QPAttr | None = None
+    post: Post | None = None
     create: QPCap | None = None
+    reg_mr: Registration | None = None
+    ah: AddressVector | None = None
     mask: int | None = None
-    device: DeviceFacts = field(default_factory=DeviceFacts)
-    port: PortFacts = field(default_factory=PortFacts)
+    units: Literal["abi"] | None = None
+    device: DeviceFacts = _NO_DEVICE
+    port: PortFacts = _NO_PORT
+    ports: tuple[PortFacts, ...] = ()
     gids: Mapping[int, GidEntry] = field(default_factory=dict)
     gids_complete: bool = False
     pkeys: Mapping[int, int] = field(default_factory=dict)
-    peer: Endpoint | None = None
+    mrs: tuple[Region, ...] = ()
+    peer: PeerRecord | None = None
+    process: ProcessFacts = _NO_PROCESS
     kernel: tuple[int, int] | None = None
-    id: str | int | None = None
+    failed: Failure | None = None
+    completion: Completion | None = None
+    id: str | int | float | None = None
+
+    def port_facts(self, num: object) -> PortFacts | None:
+        """What is known of port *num*: it may be the port in question, or one of the others."""
+        if self.port.num == num:
+            return self.port
+        return next((port for port in self.ports if port.num == num), None)

@@ -1,0 +1,83 @@
+"""The acts besides a modify call that the guard judges, and how an act may have ended.
+
+Values stand here as the caller gave them: the guard says what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal
+
+
+class WROpcode(IntEnum):
+    """``enum ibv_wr_opcode``: what a posted send does."""
+
+    RDMA_WRITE = 0
+    RDMA_WRITE_WITH_IMM = 1
+    SEND = 2
+    SEND_WITH_IMM = 3
+    RDMA_READ = 4
+    ATOMIC_CMP_AND_SWP = 5
+    ATOMIC_FETCH_AND_ADD = 6
+    LOCAL_INV = 7
+    BIND_MW = 8
+    SEND_WITH_INV = 9
+    TSO = 10
+    DRIVER1 = 11
+    FLUSH = 14
+    ATOMIC_WRITE = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One scatter/gather element (``struct ibv_sge``)."""
+
+    addr: Any = None
+    length: Any = None
+    lkey: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """A work request about to be posted.
+
+    Attributes:
+        queue: ``"send"`` or ``"recv"``.
+        opcode: a :class:`WROpcode`, its name or its number; sends only.
+        num_sge: how many pieces.
+        length: the bytes of all pieces together.
+        inline: whether the bytes are copied into the request (``IBV_SEND_INLINE``).
+        sge: the pieces, where known.
+    """
+
+    queue: Literal["send", "recv"] = "send"
+    opcode: Any = None
+    num_sge: Any = None
+    length: Any = None
+    inline: Any = None
+    sge: tuple[Piece, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A memory region about to be registered (``ibv_reg_mr``): what it shall allow, how many bytes."""
+
+    access: Any = None
+    length: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The call was made, and answered with this error number, given as a positive one."""
+
+    errno: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The work completed with this status (``enum ibv_wc_status``), now or much later."""
+
+    status: int
+    vendor_err: int | None = None
+    wr_id: int | None = None
