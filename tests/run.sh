@@ -4,7 +4,8 @@
 #
 #   tests/run.sh [--device NAME] [ARGUMENTS OF pytest]
 #
-# The exit status is 0 only when every group passed.
+# The exit status is 0 only when every group passed. A group in which pytest finds no test has failed, unless arguments
+# were given that may have selected none of it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=.ci/setup.sh
@@ -19,20 +20,28 @@ if [[ ${1:-} == --device ]]; then
         "It has: $(ls /sys/class/infiniband 2>/dev/null || echo none)"
 fi
 
+selecting=$#
 pytest=(.venv/bin/python -m pytest -p no:cacheprovider)
 groups=()
 failed=0
+found=0
 
 # group NAME COMMAND...: runs it, notes how it ended and how long it took, and goes on.
 group() {
-    local name=$1 begun=$SECONDS status=0
+    local name=$1 begun=$SECONDS status=0 outcome=passed
     shift
     printf '\n== %s\n' "$name"
     "$@" || status=$?
-    groups+=("$(printf '%-44s %s  %d min %02d s' "$name" \
-        "$( ((status == 0)) && echo passed || echo "FAILED (status $status)")" \
+    if ((status == 5 && selecting)); then
+        outcome='none selected'
+    elif ((status != 0)); then
+        outcome="FAILED (status $status)"
+        failed=1 found=1
+    else
+        found=1
+    fi
+    groups+=("$(printf '%-32s %-20s %d min %02d s' "$name" "$outcome" \
         $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)))")
-    ((status == 0)) || failed=1
 }
 
 setup_packages
@@ -49,4 +58,5 @@ fi
 
 printf '\n'
 printf '%s\n' "${groups[@]}"
+((found)) || fail "these arguments select no test at all: $*"
 exit "$failed"
