@@ -6,6 +6,8 @@ where it cannot.
 
 from __future__ import annotations
 
+import errno
+import resource
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,23 +54,21 @@ def native() -> Native:
 
 def _why_not_loaded(error: ImportError) -> tuple[str, Sequence[str]]:
     text = str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name == "rdmaqp._verbs":
+        return "rdmaqp was installed without its compiled half, so it can judge requests but open no device", (
+            BUILD_AGAIN
+        )
     if "libibverbs" in text:
         return "libibverbs is not installed on this machine, or is too old: " + text, (
             "Debian, Ubuntu:  apt-get install libibverbs1 ibverbs-providers",
             "RHEL, Fedora:    dnf install libibverbs",
-        )
-    if "_verbs" in text:
-        return "rdmaqp was installed without its compiled half, so it can judge requests but open no device", (
-            BUILD_AGAIN
         )
     return "rdmaqp's compiled half cannot be loaded: " + text, BUILD_AGAIN
 
 
 #: Verbs that return −1 and set errno. Those that return a pointer set errno too. All others return the error
 #: number, which a few drivers return negative.
-MINUS_ONE = frozenset({
-    "ibv_query_gid", "ibv_query_pkey", "ibv_get_cq_event", "ibv_get_async_event", "ibv_poll_cq",
-})
+MINUS_ONE = frozenset({"ibv_query_gid", "ibv_query_pkey", "ibv_get_cq_event", "ibv_get_async_event"})
 
 
 def check(verb: str, result: int, about: str = "", notes: Sequence[str] = ()) -> None:
@@ -79,9 +79,23 @@ def check(verb: str, result: int, about: str = "", notes: Sequence[str] = ()) ->
     raise VerbsError(verb, error, about, notes)
 
 
-def check_pointer(verb: str, pointer: Any, about: str = "", notes: Sequence[str] = ()) -> Any:
+def check_pointer(verb: str, pointer: Any, about: str = "") -> Any:
     """*pointer*, or :class:`VerbsError` with errno where it is NULL."""
     ffi = native().ffi
     if pointer == ffi.NULL:
-        raise VerbsError(verb, ffi.errno, about, notes)
+        error = ffi.errno
+        raise VerbsError(verb, error, about, _memlock_notes() if error == errno.ENOMEM else ())
     return pointer
+
+
+def _memlock_notes() -> tuple[str, ...]:
+    """What to say of the lock limit where memory was refused: regions and queues are locked into memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if soft == resource.RLIM_INFINITY:
+        return ()
+    top = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard:,} bytes"
+    return (
+        f"This process may lock {soft:,} bytes of memory in all (RLIMIT_MEMLOCK; the hard limit is {top}).",
+        "Raise it: `ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit,",
+        "--ulimit memlock=-1 for a container, or a line in /etc/security/limits.conf.",
+    )

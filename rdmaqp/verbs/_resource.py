@@ -8,41 +8,55 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from rdmaqp.errors import ClosedError
+from rdmaqp.errors import ClosedError, VerbsError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
 
 class Resource(ABC):
     """A native object. Closing it closes its children first; closing it twice is the same as once.
 
-    Queue pairs and their posts have one owner: a single thread. A thread blocked in a wait of this object may be
-    joined by another that closes it: the wait then ends with :class:`ClosedError`.
+    Completion queues, queue pairs and their posts have one owner: a single thread. Another may close them: a wait
+    then ends with :class:`ClosedError`.
     """
 
     #: What it is, in messages.
     kind: ClassVar[str] = "object"
-    #: The order among children: what uses memory ends before the memory does.
+    #: The order of ends and of locks. Among children the lowest is closed first: what uses memory ends before the
+    #: memory does. A parent's is above its children's, and locks are taken from the highest down.
     _rank: ClassVar[int] = 0
 
-    def __init__(self, handle: Any, *parents: Resource) -> None:
-        self._handle_or_none = handle
+    def __init__(self, make: Callable[[], Any], *parents: Resource) -> None:
+        """Call *make*, which gives the handle, as a child of *parents*: a parent's close() meanwhile waits for it."""
+        self._handle_or_none: Any = None
         self._parents = parents
         self._children: dict[int, Resource] = {}
         self._lock = threading.RLock()
         self._closing = False
-        for parent in parents:
-            parent._children[id(self)] = self
+        with self._lock:
+            for parent in parents:
+                parent._children[id(self)] = self
+            try:
+                self._handle_or_none = make()
+            finally:
+                if self._handle_or_none is None:
+                    self._leave()
 
     @property
     def handle(self) -> Any:
         """The cffi pointer, for calls that rdmaqp does not wrap. It is dead after :meth:`close`."""
+        self.require_open()
+        return self._handle_or_none
+
+    def require_open(self) -> None:
+        """Raise :class:`ClosedError` where it is closed, or being closed by another thread."""
         if self._handle_or_none is None or self._closing:
             raise ClosedError(f"this {self.kind} is closed{self._because()}")
-        return self._handle_or_none
 
     @property
     def closed(self) -> bool:
@@ -59,20 +73,27 @@ class Resource(ABC):
         Raises:
             VerbsError: the driver refused; the object is still open then.
         """
-        if self._handle_or_none is None:
-            return
         self._closing = True
         try:
             # A wait in another thread holds the lock for a slice of time at most, and looks at _closing between.
             with self._lock:
-                if self._handle_or_none is None:
+                handle = self._handle_or_none
+                if handle is None:
                     return
                 for child in sorted(self._children.values(), key=lambda child: child._rank):
                     child.close()
-                self._destroy(self._handle_or_none)
+                # Forgotten before it ends, since Ctrl-C may come in between: to end it twice would crash.
                 self._handle_or_none = None
+                try:
+                    self._destroy(handle)
+                except VerbsError:
+                    self._handle_or_none = handle
+                    raise
         finally:
             self._closing = False
+        self._leave()
+
+    def _leave(self) -> None:
         for parent in self._parents:
             parent._children.pop(id(self), None)
 
@@ -87,3 +108,17 @@ class Resource(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def holding(*resources: Resource) -> Iterator[None]:
+    """Keep *resources* open until the end of the block: a close() in another thread waits for it.
+
+    Raises:
+        ClosedError: one of them is closed, or about to be.
+    """
+    with ExitStack() as stack:
+        for resource in sorted(set(resources), key=lambda resource: (-resource._rank, id(resource))):
+            stack.enter_context(resource._lock)
+            resource.require_open()
+        yield

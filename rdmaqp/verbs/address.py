@@ -23,8 +23,7 @@ class AddressHandle(Resource):
         ffi, lib = native()
         raw = ffi.new("struct ibv_ah_attr *")
         fill(raw, address)
-        handle = check_pointer("ibv_create_ah", lib.ibv_create_ah(pd.handle, raw), f"{address}")
-        super().__init__(handle, pd)
+        super().__init__(lambda: check_pointer("ibv_create_ah", lib.ibv_create_ah(pd.handle, raw), f"{address}"), pd)
         self.address = address
 
     def _destroy(self, handle: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.errors import ClosedError, CompletionError, DeadlineError, VerbsError
+from rdmaqp.errors import CompletionError, DeadlineError, VerbsError
 from rdmaqp.model.enums import WCOpcode, WCStatus
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 #: How long C may wait before Python looks at signals and at close() again, ns.
 SLICE_NS = 20_000_000
+
+#: Completions taken by one call.
+_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,12 @@ class CompletionChannel(Resource):
     _rank = 4
 
     def __init__(self, context: Context) -> None:
-        lib = native().lib
-        pointer = lib.ibv_create_comp_channel(context.handle)
-        super().__init__(check_pointer("ibv_create_comp_channel", pointer, f"device {context.name}"), context)
+        def make() -> Any:
+            pointer = native().lib.ibv_create_comp_channel(context.handle)
+            return check_pointer("ibv_create_comp_channel", pointer, f"device {context.name}")
+
+        super().__init__(make, context)
+        self.context = context
         # The loops in C take an event only where there is one, and must not block on a stolen one.
         os.set_blocking(self.fd, False)
 
@@ -114,15 +121,23 @@ class CompletionQueue(Resource):
                 f"comp_vector: {comp_vector} is outside 0…{context.handle.num_comp_vectors - 1} "
                 f"(num_comp_vectors of {context.name})"
             )
-        raw_channel = ffi.NULL if channel is None else channel.handle
-        pointer = lib.ibv_create_cq(context.handle, cqe, ffi.NULL, raw_channel, comp_vector)
-        handle = check_pointer("ibv_create_cq", pointer, f"{cqe} entries on {context.name}")
-        super().__init__(handle, context, *(() if channel is None else (channel,)))
+        if channel is not None and channel.context is not context:
+            raise ValueError(f"the channel belongs to another opening of a device than this one of {context.name}")
+
+        def make() -> Any:
+            raw_channel = ffi.NULL if channel is None else channel.handle
+            pointer = lib.ibv_create_cq(context.handle, cqe, ffi.NULL, raw_channel, comp_vector)
+            return check_pointer("ibv_create_cq", pointer, f"{cqe} entries on {context.name}")
+
+        super().__init__(make, context, *(() if channel is None else (channel,)))
         self.context = context
         self.channel = channel
-        self.cqe = int(handle.cqe)
-        self._wc = ffi.new("struct ibv_wc[]", 64)
-        self._events = ffi.new("unsigned int *")
+        self.cqe = int(self.handle.cqe)
+        self._wc = ffi.new("struct ibv_wc[]", _MOST)
+        self._verb = ffi.new("const char **")
+
+    def __str__(self) -> str:
+        return f"completion queue on {self.context.name}"
 
     def poll(self, num_entries: int = 16) -> list[WorkCompletion]:
         """The completions that wait now, 64 at most a call; an empty list where there are none (ibv_poll_cq(3)).
@@ -131,10 +146,13 @@ class CompletionQueue(Resource):
             VerbsError: the queue itself is broken. A failed work request is not an error here: see
                 :meth:`WorkCompletion.raise_for_status`.
         """
-        count = native().lib.ibv_poll_cq(self.handle, min(num_entries, 64), self._wc)
-        if count < 0:
-            check("ibv_poll_cq", count, f"completion queue on {self.context.name}")
-        return [WorkCompletion.from_c(self._wc[index]) for index in range(count)]
+        if num_entries < 0:
+            raise ValueError(f"num_entries: {num_entries} is below 0")
+        with self._lock:
+            count = native().lib.ibv_poll_cq(self.handle, min(num_entries, _MOST), self._wc)
+            if count < 0:
+                raise VerbsError("ibv_poll_cq", errno.EIO if count == -1 else count, str(self))
+            return [WorkCompletion.from_c(self._wc[index]) for index in range(count)]
 
     def wait(self, num_entries: int = 16, *, timeout: float | None = None) -> list[WorkCompletion]:
         """At least one completion, 64 at most, within *timeout* seconds; ``None`` waits for ever.
@@ -145,33 +163,28 @@ class CompletionQueue(Resource):
         Raises:
             DeadlineError: nothing completed in time.
             ClosedError: the queue was closed meanwhile.
+            VerbsError: the queue or the channel is broken.
         """
-        lib = native().lib
-        channel = native().ffi.NULL if self.channel is None else self.channel.handle
+        if num_entries < 1:
+            raise ValueError(f"num_entries: {num_entries} completions cannot be waited for")
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = SLICE_NS if end is None else int((end - time.monotonic()) * 1e9)
-            with self._lock:
-                if self._closing or self.closed:
-                    raise ClosedError(f"this {self.kind} was closed during a wait")
-                count = lib.rdmaqp_wait_cq(
-                    self.handle, channel, min(num_entries, 64), self._wc, min(max(left, 0), SLICE_NS), self._events
-                )
-                if count > 0:
-                    return [WorkCompletion.from_c(self._wc[index]) for index in range(count)]
-            if count < 0:
-                raise VerbsError("ibv_poll_cq", native().ffi.errno, f"completion queue on {self.context.name}")
+            left = SLICE_NS if end is None else max(0, min((end - time.monotonic()) * 1e9, SLICE_NS))
+            found = self._wait_slice(min(num_entries, _MOST), int(left))
+            if found:
+                return found
             if left <= 0:
                 raise DeadlineError(f"no completion within {timeout} s on {self.context.name}")
 
-    def count_events(self, events: int) -> None:
-        """Note *events* taken from the channel by a loop in C; they are acknowledged before the queue ends."""
-        self._events[0] += events
+    def _wait_slice(self, num_entries: int, slice_ns: int) -> list[WorkCompletion]:
+        ffi, lib = native()
+        with self._lock:
+            handle = self.handle
+            channel = ffi.NULL if self.channel is None else self.channel.handle
+            count = lib.rdmaqp_wait_cq(handle, channel, num_entries, self._wc, slice_ns, self._verb)
+            if count < 0:
+                raise VerbsError(ffi.string(self._verb[0]).decode(), ffi.errno, str(self))
+            return [WorkCompletion.from_c(self._wc[index]) for index in range(count)]
 
     def _destroy(self, handle: Any) -> None:
-        lib = native().lib
-        # ibv_destroy_cq() waits for ever for events that were taken and not acknowledged.
-        if self._events[0]:
-            lib.ibv_ack_cq_events(handle, self._events[0])
-            self._events[0] = 0
-        check("ibv_destroy_cq", lib.ibv_destroy_cq(handle), self.kind)
+        check("ibv_destroy_cq", native().lib.ibv_destroy_cq(handle), self.kind)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rdmaqp.errors import DeviceError
+from rdmaqp.errors import DeviceError, RdmaqpError, VerbsError
 from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
 from rdmaqp.model.request import DeviceFacts
 from rdmaqp.verbs._native import check, check_pointer, native
@@ -94,13 +94,19 @@ class Context(Resource):
     """An open device (``struct ibv_context``)."""
 
     kind = "device"
+    _rank = 5
 
-    def __init__(self, handle: Any, device: Device) -> None:
-        super().__init__(handle)
+    def __init__(self, pointer: Any, device: Device) -> None:
+        lib = native().lib
         self.device = device
         self.name = device.name
-        self.driver = _driver(handle)
-        self.attr = self._query()
+        super().__init__(lambda: check_pointer("ibv_open_device", lib.ibv_open_device(pointer), f"device {self.name}"))
+        try:
+            self.driver = _driver(self.handle)
+            self.attr = self._query()
+        except BaseException:
+            self.close()
+            raise
         _open_contexts[id(self)] = self
 
     def _query(self) -> DeviceAttr:
@@ -181,31 +187,49 @@ def open_device(name: str | None = None) -> Context:
 
     Raises:
         DeviceError: there is no device, or none of that name; the message lists those there are, and the ways on.
+        VerbsError: it cannot be opened; without a name, none can.
     """
     if name is not None:
         return _open_named(name)
-    contexts = [device.open() for device in devices()]
-    if not contexts:
+    known = devices()
+    if not known:
         raise DeviceError("this machine has no RDMA device", NO_DEVICE_NOTES)
-    best = next((context for context in contexts if _has_active_port(context)), contexts[0])
-    for context in contexts:
-        if context is not best:
+    spare: Context | None = None
+    refused: RdmaqpError | None = None
+    for device in known:
+        try:
+            context = device.open()
+        except (DeviceError, VerbsError) as error:  # perhaps another serves
+            refused = refused or error
+            continue
+        if _has_active_port(context):
+            if spare is not None:
+                spare.close()
+            return context
+        if spare is None:
+            spare = context
+        else:
             context.close()
-    return best
+    if spare is None:
+        assert refused is not None
+        raise refused
+    return spare
 
 
 def _has_active_port(context: Context) -> bool:
-    return any(port.query().state is PortState.ACTIVE for port in context.ports)
+    """Whether one of its ports is ACTIVE; a device that cannot say is none to choose."""
+    try:
+        return any(port.query().state is PortState.ACTIVE for port in context.ports)
+    except VerbsError:
+        return False
 
 
 def _open_named(name: str) -> Context:
-    _, lib = native()
     with _DeviceList() as found:
         known = [_describe(pointer) for pointer in found]
         for device, pointer in zip(known, found, strict=True):
             if device.name == name:
-                handle = check_pointer("ibv_open_device", lib.ibv_open_device(pointer), f"device {name}")
-                return Context(handle, device)
+                return Context(pointer, device)
     if not known:
         raise DeviceError(f"there is no device {name!r}: this machine has no RDMA device", NO_DEVICE_NOTES)
     raise DeviceError(f"there is no device {name!r}; there are: {', '.join(device.name for device in known)}")
@@ -250,12 +274,14 @@ _DRIVER_OF_PROVIDER = {"hfi1verbs": "hfi1", "ipathverbs": "qib", "vmw_pvrdma": "
 
 
 def _driver(handle: Any) -> str | None:
-    """The kernel driver's name, by the file that the provider's code came from; ``None`` where that says nothing."""
     ffi, lib = native()
     file = lib.rdmaqp_provider_file(handle)
-    if file == ffi.NULL:
-        return None
-    match = re.match(r"lib([a-z0-9_]+?)(-rdmav\d+)?\.so", Path(ffi.string(file).decode()).name)
+    return None if file == ffi.NULL else driver_of_provider(ffi.string(file).decode())
+
+
+def driver_of_provider(file: str) -> str | None:
+    """The kernel driver's name, by the *file* of the provider's code; ``None`` where that says nothing."""
+    match = re.match(r"lib([a-z0-9_]+?)(-rdmav\d+)?\.so", Path(file).name)
     if match is None or match[1] == "ibverbs":
         return None
     return _DRIVER_OF_PROVIDER.get(match[1], match[1])

@@ -6,8 +6,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.errors import ClosedError, CompletionError, RdmaqpError, VerbsError
+from rdmaqp.errors import CompletionError, RdmaqpError, VerbsError
 from rdmaqp.verbs._native import native
+from rdmaqp.verbs._resource import holding
 from rdmaqp.verbs.completion import SLICE_NS, WorkCompletion
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ class PingPongEnd:
     """One end of a ping-pong: the queue pair, its memory, and how far it has come.
 
     *iterations* messages go each way; the *initiator* sends first. Its start and each message's arrival are stamped
-    (``CLOCK_MONOTONIC``, ns) into a preallocated array. The queue pair belongs to the loop while it runs.
+    (``CLOCK_MONOTONIC``, ns) into a preallocated array. The queue pair, and the one completion queue that it must
+    have to itself, belong to the loop while it runs. *rx_depth* is held to the queue pair's.
+
+    Raises:
+        ValueError: a size or a number that cannot be, a message larger than its region, two completion queues.
+        ClosedError: something of it is closed.
     """
 
     def __init__(
@@ -54,13 +60,17 @@ class PingPongEnd:
     ) -> None:
         if size < 1 or iterations < 1:
             raise ValueError(f"a ping-pong has at least 1 byte and 1 iteration, not {size} and {iterations}")
+        if rx_depth is not None and rx_depth < 1:
+            raise ValueError(f"rx_depth: {rx_depth} is below 1")
+        if qp.send_cq is not qp.recv_cq:
+            raise ValueError(f"{qp} has two completion queues; the ping-pong looks at one")
         for name, region in (("send", send), ("receive", recv)):
             if size > region.length:
                 raise ValueError(f"size: {size} bytes do not fit the {name} region of {region.length} bytes")
         ffi, lib = native()
         self.qp = qp
         self.peer = peer
-        self._keep = (send, recv)
+        self.uses = (qp.send_cq, qp, send, recv)
         self._stamps = ffi.new("int64_t[]", iterations + 1)
         channel = qp.send_cq.channel
         self._raw = ffi.new("struct rdmaqp_end *", {
@@ -75,8 +85,9 @@ class PingPongEnd:
 
     def post_receives(self) -> None:
         """Fill the receive queue; to be done in INIT, before the peer may send."""
-        if native().lib.rdmaqp_end_post_receives(self._raw):
-            self.raise_failure()
+        with holding(*self.uses):
+            if native().lib.rdmaqp_end_post_receives(self._raw):
+                self.raise_failure()
 
     @property
     def received(self) -> int:
@@ -92,7 +103,7 @@ class PingPongEnd:
 
     def raise_failure(self) -> None:
         """Raise what the loop noted: a refused post, a failed completion, wrong bytes."""
-        lib, raw = native().lib, self._raw
+        (ffi, lib), raw = native(), self._raw
         if raw.failed == lib.RDMAQP_FAILED_STATUS:
             wc = WorkCompletion.from_c(raw.wc)
             raise CompletionError(
@@ -103,17 +114,8 @@ class PingPongEnd:
             raise DataError(
                 f"{self.qp}: message {raw.received} arrived with wrong bytes, or with {raw.wc.byte_len} of {raw.size}"
             )
-        verbs = {
-            lib.RDMAQP_FAILED_POST: "ibv_post_send or ibv_post_recv", lib.RDMAQP_FAILED_POLL: "ibv_poll_cq",
-            lib.RDMAQP_FAILED_WAIT: "ibv_req_notify_cq or ibv_get_cq_event",
-        }  # fmt: skip
-        if raw.failed in verbs:
-            raise VerbsError(verbs[raw.failed], raw.error, str(self.qp))
-
-    def settle(self) -> None:
-        """Hand the events taken from the channel back to the completion queue, which acknowledges them."""
-        self.qp.send_cq.count_events(self._raw.events)
-        self._raw.events = 0
+        if raw.failed == lib.RDMAQP_FAILED_VERB:
+            raise VerbsError(ffi.string(raw.verb).decode(), raw.error, str(self.qp))
 
     @property
     def raw(self) -> Any:
@@ -126,16 +128,17 @@ def run_slice(end: PingPongEnd, other: PingPongEnd | None = None, slice_ns: int 
 
     Raises:
         CompletionError, DataError, VerbsError: what stopped it.
-        ClosedError: an end's queue pair is closed.
+        ClosedError: something that an end uses is closed.
+        ValueError: both ends have one completion queue.
     """
     ffi, lib = native()
     ends = [end] if other is None else [end, other]
-    for side in ends:
-        if side.qp.closed:
-            raise ClosedError("the ping-pong's queue pair is closed")
-    result = lib.rdmaqp_pingpong_run(end.raw, ffi.NULL if other is None else other.raw, slice_ns)
-    for side in ends:
-        side.settle()
-        if result < 0:
+    if other is not None and end.qp.send_cq is other.qp.send_cq:
+        raise ValueError(f"{end.qp} and {other.qp} have one completion queue, and would take each other's completions")
+    # Closing any of it while C runs would free what C writes to.
+    with holding(*(resource for side in ends for resource in side.uses)):
+        result = lib.rdmaqp_pingpong_run(end.raw, ffi.NULL if other is None else other.raw, slice_ns)
+    if result < 0:
+        for side in ends:
             side.raise_failure()
     return bool(result == 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-import resource
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.model.attributes import AddressVector
@@ -28,9 +28,10 @@ class ProtectionDomain(Resource):
     _rank = 2
 
     def __init__(self, context: Context) -> None:
-        lib = native().lib
-        handle = check_pointer("ibv_alloc_pd", lib.ibv_alloc_pd(context.handle), f"device {context.name}")
-        super().__init__(handle, context)
+        def make() -> Any:
+            return check_pointer("ibv_alloc_pd", native().lib.ibv_alloc_pd(context.handle), f"device {context.name}")
+
+        super().__init__(make, context)
         self.context = context
 
     def reg_mr(self, memory: Buffer, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
@@ -39,6 +40,8 @@ class ProtectionDomain(Resource):
         A bytearray cannot be resized while it is registered. Read-only memory can be registered without LOCAL_WRITE.
 
         Raises:
+            TypeError: it has no buffer.
+            ValueError: it is empty, has gaps, or is read-only and *access* would write to it.
             VerbsError: for ENOMEM, the lock limit is named.
         """
         return MemoryRegion(self, memory, access)
@@ -78,7 +81,6 @@ class MemoryRegion(Resource):
     """``struct ibv_mr``: memory that the device may reach.
 
     Attributes:
-        buffer: a writable view of the memory (read-only where the memory is).
         length: bytes.
         lkey, rkey: the keys by which this side and the other side name it.
     """
@@ -88,9 +90,7 @@ class MemoryRegion(Resource):
 
     def __init__(self, pd: ProtectionDomain, memory: Buffer, access: int) -> None:
         ffi, lib = native()
-        view = memoryview(memory).cast("B")
-        if view.nbytes == 0:
-            raise ValueError("a memory region has at least 1 byte; this memory is empty")
+        view = _bytes_of(memory)
         if view.readonly and access & _WRITES:
             raise ValueError(
                 f"this memory is read-only, and {AccessFlag(access & _WRITES)!r} would let the device write to it; "
@@ -98,23 +98,33 @@ class MemoryRegion(Resource):
             )
         # The cdata holds the buffer's export: the owner can neither free nor resize it before release().
         pinned = ffi.from_buffer(view, require_writable=not view.readonly)
-        handle = check_pointer(
-            "ibv_reg_mr",
-            lib.rdmaqp_reg_mr(pd.handle, pinned, view.nbytes, int(access)),
-            f"{view.nbytes:,} bytes on {pd.context.name}",
-            _memlock_notes(view.nbytes),
-        )
-        super().__init__(handle, pd)
+
+        def make() -> Any:
+            pointer = lib.rdmaqp_reg_mr(pd.handle, pinned, view.nbytes, int(access))
+            return check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}")
+
         self.pd = pd
-        self.buffer = view
         self.length = view.nbytes
         self.addr = int(ffi.cast("uintptr_t", pinned))
-        self.lkey = int(handle.lkey)
-        self.rkey = int(handle.rkey)
+        self._view = view
         self._pinned = pinned
+        try:
+            super().__init__(make, pd)
+        except BaseException:
+            self._let_go()
+            raise
+        self.lkey = int(self.handle.lkey)
+        self.rkey = int(self.handle.rkey)
+
+    @property
+    def buffer(self) -> memoryview:
+        """A view of the memory, byte by byte; writable where the memory is."""
+        self.require_open()
+        return self._view
 
     def span(self, offset: int, length: int) -> int:
         """The address of *length* bytes at *offset*. Raises ``ValueError`` where they are not all inside."""
+        self.require_open()
         if offset < 0 or length < 0 or offset + length > self.length:
             raise ValueError(
                 f"bytes {offset}…{offset + length} are not inside this region of {self.length} bytes"
@@ -123,23 +133,24 @@ class MemoryRegion(Resource):
 
     def _destroy(self, handle: Any) -> None:
         check("ibv_dereg_mr", native().lib.ibv_dereg_mr(handle), self.kind)
+        self._let_go()
+
+    def _let_go(self) -> None:
         native().ffi.release(self._pinned)
-        self.buffer.release()
+        with suppress(BufferError):  # a NumPy array made of it keeps the memory for itself
+            self._view.release()
+
+
+def _bytes_of(memory: Buffer) -> memoryview:
+    view = memoryview(memory)
+    if view.nbytes == 0:
+        raise ValueError("a memory region has at least 1 byte; this memory is empty")
+    if not view.c_contiguous:
+        raise ValueError(
+            f"this memory has gaps or another order (shape {view.shape}, strides {view.strides}), and a memory region "
+            "is one run of bytes: register the whole and use offsets, or a contiguous copy"
+        )
+    return view.cast("B")
 
 
 _WRITES = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE | AccessFlag.REMOTE_ATOMIC
-
-
-def _memlock_notes(length: int) -> tuple[str, ...]:
-    """What to say of the lock limit, where it is smaller than what was asked for."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    if soft == resource.RLIM_INFINITY or soft >= length:
-        return ()
-    top = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard:,} bytes"
-    return (
-        f"This process may lock {soft:,} bytes of memory (RLIMIT_MEMLOCK; the hard limit is {top}), and registering",
-        f"locks {length:,}. Raise it: `ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit,",
-        "--ulimit memlock=-1 for a container, or a line in /etc/security/limits.conf.",
-    )
-
-

@@ -80,18 +80,30 @@ def request(qp: QueuePair, attr: QPAttr, mask: int | None, state: QPState, peer:
     bits = attr.mask | (mask or 0)
     port = _port(qp, attr)
     reads_gids = port is not None and bool(bits & (AttrMask.AV | AttrMask.ALT_PATH))
+    facts = PortFacts() if port is None else port.facts
     return Request(
-        qp=QPFacts(type=qp.type, state=state, port_num=qp.port_num, qp_num=qp.qp_num),
+        qp=QPFacts(type=qp.type, state=state, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index),
         attr=attr,
         mask=None if mask is None else int(mask),
         device=context.facts,
-        port=PortFacts() if port is None else port.facts,
+        port=facts,
         gids={entry.index: entry for entry in port.gids()} if port is not None and reads_gids else {},
         gids_complete=reads_gids,
-        pkeys=port.pkeys() if port is not None and bits & AttrMask.PKEY_INDEX else {},
+        pkeys={} if port is None else _pkeys(port, facts.pkey_tbl_len or 0, qp, attr, bits, peer),
         peer=peer,
         kernel=_kernel(),
     )
+
+
+def _pkeys(
+    port: Port, length: int, qp: QueuePair, attr: QPAttr, bits: int, peer: Endpoint | None
+) -> dict[int, int]:
+    """The key that the call names; else, where it has to match the peer's, the one bound at INIT."""
+    if bits & AttrMask.PKEY_INDEX:
+        index = as_int(attr.pkey_index)
+    else:
+        index = None if peer is None or peer.pkey is None else qp.pkey_index
+    return {index: port.pkey(index)} if index is not None and 0 <= index < length else {}
 
 
 def _port(qp: QueuePair, attr: QPAttr) -> Port | None:
@@ -115,12 +127,13 @@ def describe(qp: QueuePair, port_num: int, psn: int, gid_index: int | None, more
     port = context.port(port_num)
     attr = port.query()
     entry = _choose(port, gid_index, attr.link_layer)
+    pkey_index = more.get("pkey_index", 0)
     values: dict[str, Any] = {
         "qp_num": qp.qp_num, "psn": psn, "qp_type": qp.type, "port_num": port_num,
         "link_layer": attr.link_layer, "lid": attr.lid, "lmc": attr.lmc, "port_state": attr.state,
-        "grh_required": attr.grh_required, "path_mtu": attr.active_mtu,
+        "grh_required": attr.grh_required, "path_mtu": attr.active_mtu or None,
         "gid": entry and entry.gid, "gid_index": entry and entry.index, "gid_type": entry and entry.type,
-        "pkey": port.pkeys().get(0), "pkey_index": 0,
+        "pkey": port.pkey(pkey_index) or None if pkey_index < attr.pkey_tbl_len else None, "pkey_index": pkey_index,
         "max_rd_atomic": min(context.attr.max_qp_init_rd_atom, 1),
         "max_dest_rd_atomic": min(context.attr.max_qp_rd_atom, 1),
         "rx_depth": qp.cap.max_recv_wr,

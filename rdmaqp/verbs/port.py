@@ -98,8 +98,9 @@ class Port:
             VerbsError: the table cannot be read.
         """
         ffi, lib = native()
-        room = sum(port.query().gid_tbl_len for port in self.context.ports)
-        raw = ffi.new("struct ibv_gid_entry[]", max(room, 1))
+        # One table for all ports. The kernel refuses an array that is too short, and one of no length at all.
+        room = max(1, sum(port.query().gid_tbl_len for port in self.context.ports))
+        raw = ffi.new("struct ibv_gid_entry[]", room)
         count = lib.ibv_query_gid_table(self.context.handle, raw, room, 0)
         if count < 0:
             raise VerbsError("ibv_query_gid_table", count, str(self))

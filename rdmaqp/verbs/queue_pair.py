@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import GuardError, InvalidStateTransition, VerbsError
 from rdmaqp.guard import GuardWarning, Report
 from rdmaqp.guard import check as judge
-from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, enum_value
+from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import BringUp, Endpoint, bring_up
 from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
 from rdmaqp.model.request import QPCap, QPFacts, Request
@@ -22,6 +22,9 @@ from rdmaqp.verbs._resource import Resource
 if TYPE_CHECKING:
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+
+
+_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class QueuePair(Resource):
         type: its kind.
         qp_num: its number, 24 bits.
         cap: the capacities that the driver gave, at least those asked for.
+        port_num, pkey_index: what INIT bound it to; ``None`` before.
         transitions: the modify calls that took effect, oldest first.
         report: the guard's answer to the last call.
     """
@@ -63,19 +67,27 @@ class QueuePair(Resource):
         report = judge(Request(qp=QPFacts(type=self.type), create=cap, device=pd.context.facts))
         if report.refused:
             raise GuardError(report)
+        if any(cq.context is not pd.context for cq in (send_cq, recv_cq)):
+            raise ValueError(f"the completion queue belongs to another opening of a device than this {pd.kind}")
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
-        raw.send_cq, raw.recv_cq, raw.sq_sig_all = send_cq.handle, recv_cq.handle, int(sq_sig_all)
-        pointer = lib.ibv_create_qp(pd.handle, raw)
-        handle = check_pointer("ibv_create_qp", pointer, f"{self.type.name} queue pair on {pd.context.name}: {cap}")
-        super().__init__(handle, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
+        raw.sq_sig_all = int(sq_sig_all)
         self.pd = pd
         self.send_cq = send_cq
         self.recv_cq = recv_cq
+
+        def make() -> Any:
+            raw.send_cq, raw.recv_cq = send_cq.handle, recv_cq.handle
+            pointer = lib.ibv_create_qp(pd.handle, raw)
+            handle = check_pointer("ibv_create_qp", pointer, f"{self.type.name} queue pair on {pd.context.name}: {cap}")
+            self.qp_num = int(handle.qp_num)
+            return handle
+
+        super().__init__(make, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
         self.cap = modify.read_cap(raw.cap)
-        self.qp_num = int(handle.qp_num)
         self.transitions: list[Transition] = []
         self.report: Report | None = None
         self.port_num: int | None = None
+        self.pkey_index: int | None = None
         self._last_state = QPState.RESET
 
     def __str__(self) -> str:
@@ -90,7 +102,8 @@ class QueuePair(Resource):
         """
         ffi, lib = native()
         raw, init = ffi.new("struct ibv_qp_attr *"), ffi.new("struct ibv_qp_init_attr *")
-        result = lib.ibv_query_qp(self.handle, raw, int(mask), init)
+        with self._lock:
+            result = lib.ibv_query_qp(self.handle, raw, int(mask), init)
         check("ibv_query_qp", result, str(self), (f"it was asked for {', '.join(mask_names(mask))}",))
         return modify.read_attr(raw, int(mask))
 
@@ -112,6 +125,7 @@ class QueuePair(Resource):
         :class:`~rdmaqp.model.endpoint.Endpoint` that replace what is found. Raises :class:`DeviceError` for a port or
         an index that is not there.
         """
+        self.require_open()
         return modify.describe(self, port_num, psn, gid_index, more)
 
     # ------------------------------------------------------------------ moving
@@ -137,8 +151,9 @@ class QueuePair(Resource):
         return self._modify(QPAttr(**fields) if attr is None else replace(attr, **fields), mask)
 
     def _modify(self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None) -> Report:
-        state = self.state
+        state, doubt = self._state_to_judge_by()
         report = self.report = judge(modify.request(self, attr, mask, state, peer))
+        report.tail += doubt
         if report.refused:
             wrong = any(finding.rule == "transition-illegal" for finding in report.errors)
             raise (InvalidStateTransition if wrong else GuardError)(report)
@@ -147,16 +162,27 @@ class QueuePair(Resource):
         self._apply(attr, attr.mask if mask is None else int(mask), state)
         return report
 
+    def _state_to_judge_by(self) -> tuple[QPState, str]:
+        """The state, and what to say where it is only the last known: some drivers refuse ``ibv_query_qp``."""
+        try:
+            return self.state, ""
+        except VerbsError as error:
+            return self._last_state, f" (The driver does not say its state: {error.strerror}. This is the last known.)"
+
     def _apply(self, attr: QPAttr, mask: int, state: QPState) -> None:
         """The native call, and what follows from its answer."""
         goal_value = enum_value(QPState, attr.qp_state) if mask & AttrMask.STATE else None
         goal = state if goal_value is None else QPState(goal_value)
-        result = native().lib.ibv_modify_qp(self.handle, modify.fill_attr(attr, mask), mask)
+        with self._lock:
+            result = native().lib.ibv_modify_qp(self.handle, modify.fill_attr(attr, mask), mask)
         if result:
             about = f"{self}, {state.name} → {goal.name}"
             raise VerbsError("ibv_modify_qp", result, about, self._after_failure(mask))
         if mask & AttrMask.PORT:
-            self.port_num = attr.port_num
+            self.port_num = as_int(attr.port_num)
+        if mask & AttrMask.PKEY_INDEX:
+            self.pkey_index = as_int(attr.pkey_index)
+        self._last_state = goal
         self.transitions.append(Transition(state, goal, mask_names(mask), time.time_ns()))
 
     def _after_failure(self, mask: int) -> tuple[str, ...]:
@@ -216,7 +242,7 @@ class QueuePair(Resource):
             GuardError, VerbsError: as :meth:`modify`. Steps taken before stay taken: ``transitions`` names them.
         """
         steps = bring_up(local, remote, **options)
-        state = self.state
+        state, _ = self._state_to_judge_by()
         for start, attr in zip((QPState.RESET, QPState.INIT, QPState.RTR), steps, strict=True):
             if state <= start or state > QPState.RTR:  # the guard says what is wrong with a later one
                 self._modify(attr, None, remote)
@@ -234,16 +260,25 @@ class QueuePair(Resource):
             VerbsError: the queue is full, or the state does not take sends.
         """
         lib = native().lib
-        size = mr.length - offset if length is None else length
+        if self.type is QPType.UD:
+            raise ValueError(f"{self}: a datagram needs an address handle, which post_send does not take")
+        addr, size = self._span(mr, offset, length)
         flags = lib.IBV_SEND_SIGNALED if signaled else 0
-        result = lib.rdmaqp_post_send(self.handle, wr_id, mr.span(offset, size), size, mr.lkey, flags)
-        check("ibv_post_send", result, str(self))
+        check("ibv_post_send", lib.rdmaqp_post_send(self.handle, wr_id, addr, size, mr.lkey, flags), str(self))
 
     def post_recv(self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0) -> None:
         """Post a receive into *length* bytes at *offset* of *mr* (ibv_post_recv(3)); errors as :meth:`post_send`."""
+        addr, size = self._span(mr, offset, length)
+        check("ibv_post_recv", native().lib.rdmaqp_post_recv(self.handle, wr_id, addr, size, mr.lkey), str(self))
+
+    def _span(self, mr: MemoryRegion, offset: int, length: int | None) -> tuple[int, int]:
+        """Address and length of what is posted."""
         size = mr.length - offset if length is None else length
-        result = native().lib.rdmaqp_post_recv(self.handle, wr_id, mr.span(offset, size), size, mr.lkey)
-        check("ibv_post_recv", result, str(self))
+        if mr.pd is not self.pd:
+            raise ValueError(f"{self}: the memory region belongs to another protection domain")
+        if size > _32_BITS:
+            raise ValueError(f"{size} bytes do not fit one work request, whose length has 32 bits")
+        return mr.span(offset, size), size
 
     def _destroy(self, handle: Any) -> None:
         check("ibv_destroy_qp", native().lib.ibv_destroy_qp(handle), str(self))

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <infiniband/verbs.h>
@@ -64,24 +65,35 @@ static int rdmaqp_post_recv(struct ibv_qp *qp, uint64_t wr_id, uint64_t addr, ui
 	return ibv_post_recv(qp, &wr, &bad_wr);
 }
 
-/* Take one event off the channel if there is one: 1, 0, or -1 with errno. The channel's fd does not block. */
-static int take_event(struct ibv_comp_channel *channel, unsigned int *events)
+/*
+ * Take one event off the channel if there is one: 0, or -1 with errno. The channel's fd does not block.
+ *
+ * It is acknowledged here, since queues may share a channel: the event may be another queue's than the one waited
+ * for, and ibv_destroy_cq() waits for ever for a queue's own events.
+ */
+static int take_event(struct ibv_comp_channel *channel)
 {
 	struct ibv_cq *cq;
 	void *cq_context;
 
 	if (ibv_get_cq_event(channel, &cq, &cq_context))
 		return errno == EAGAIN ? 0 : -1;
-	++*events;
-	return 1;
+	ibv_ack_cq_events(cq, 1);
+	return 0;
+}
+
+/* ibv_poll_cq() says only that it failed, unless its driver is one that returns an error number. */
+static int poll_error(int n)
+{
+	return n < -1 ? -n : EIO;
 }
 
 /*
- * Poll until something completes or the slice is over: the number of completions, 0, or -1 with errno.
- * With a channel, the thread sleeps instead of spinning; *events counts what must be acknowledged.
+ * Poll until something completes or the slice is over: the number of completions, 0, or -1 with errno and *verb.
+ * With a channel, the thread sleeps instead of spinning.
  */
 static int rdmaqp_wait_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel, int num_entries, struct ibv_wc *wc,
-			  int64_t slice_ns, unsigned int *events)
+			  int64_t slice_ns, const char **verb)
 {
 	int64_t end = now_ns() + slice_ns;
 
@@ -89,10 +101,12 @@ static int rdmaqp_wait_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel, i
 		int n = ibv_poll_cq(cq, num_entries, wc);
 		int64_t left;
 
-		if (n) {
-			if (n < 0)
-				errno = n < -1 ? -n : EIO;
-			return n < 0 ? -1 : n;
+		if (n > 0)
+			return n;
+		if (n < 0) {
+			*verb = "ibv_poll_cq";
+			errno = poll_error(n);
+			return -1;
 		}
 		left = end - now_ns();
 		if (left <= 0)
@@ -102,16 +116,19 @@ static int rdmaqp_wait_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel, i
 			int error = ibv_req_notify_cq(cq, 0);
 
 			if (error) {
-				errno = error < 0 ? -error : error;
+				*verb = "ibv_req_notify_cq";
+				errno = abs(error);
 				return -1;
 			}
 			/* What completed before the request raises no event: look once more before sleeping. */
 			n = ibv_poll_cq(cq, num_entries, wc);
 			if (n > 0)
 				return n;
+			*verb = "poll";
 			if (poll(&fd, 1, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
 				return -1;
-			if (take_event(channel, events) < 0)
+			*verb = "ibv_get_cq_event";
+			if (take_event(channel))
 				return -1;
 		}
 	}
@@ -125,11 +142,9 @@ static int rdmaqp_wait_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel, i
 #define RDMAQP_VERIFY_STOCK 3 /* server of a stock ibv_rc_pingpong: its constant bytes, which we return */
 
 #define RDMAQP_FAILED_NOTHING 0
-#define RDMAQP_FAILED_POST 1   /* error: what ibv_post_send or ibv_post_recv returned */
-#define RDMAQP_FAILED_POLL 2   /* error: what ibv_poll_cq returned */
-#define RDMAQP_FAILED_STATUS 3 /* wc: the completion */
-#define RDMAQP_FAILED_DATA 4   /* wc: the receive whose bytes are not those that were sent */
-#define RDMAQP_FAILED_WAIT 5   /* error: errno of the completion channel */
+#define RDMAQP_FAILED_VERB 1   /* verb: its name, error: its error number */
+#define RDMAQP_FAILED_STATUS 2 /* wc: the completion */
+#define RDMAQP_FAILED_DATA 3   /* wc: the receive whose bytes are not those that were sent */
 
 #define RECV_ID 1
 #define SEND_ID 2
@@ -158,16 +173,22 @@ struct rdmaqp_end {
 	uint64_t verified;
 	uint32_t in_queue;  /* receives posted now */
 	int failed;
+	const char *verb;
 	int error;
-	unsigned int events; /* to acknowledge */
 	struct ibv_wc wc;
 };
 
-static int fail(struct rdmaqp_end *end, int how, int error)
+static int fail(struct rdmaqp_end *end, int how)
 {
 	end->failed = how;
-	end->error = error < 0 ? -error : error;
 	return -1;
+}
+
+static int fail_verb(struct rdmaqp_end *end, const char *verb, int error)
+{
+	end->verb = verb;
+	end->error = abs(error);
+	return fail(end, RDMAQP_FAILED_VERB);
 }
 
 /* Message number n of one direction, as eight bytes that differ between messages and directions. */
@@ -260,7 +281,7 @@ static int rdmaqp_end_post_receives(struct rdmaqp_end *end)
 		int error = ibv_post_recv(end->qp, &wr, &bad_wr);
 
 		if (error)
-			return fail(end, RDMAQP_FAILED_POST, error);
+			return fail_verb(end, "ibv_post_recv", error);
 		end->in_queue++;
 		end->posted++;
 	}
@@ -282,7 +303,7 @@ static int send_message(struct rdmaqp_end *end)
 		end->stamps[0] = now_ns();
 	error = ibv_post_send(end->qp, &wr, &bad_wr);
 	if (error)
-		return fail(end, RDMAQP_FAILED_POST, error);
+		return fail_verb(end, "ibv_post_send", error);
 	end->sent++;
 	return 0;
 }
@@ -290,7 +311,7 @@ static int send_message(struct rdmaqp_end *end)
 static int took_receive(struct rdmaqp_end *end)
 {
 	if (!message_is_right(end))
-		return fail(end, RDMAQP_FAILED_DATA, 0);
+		return fail(end, RDMAQP_FAILED_DATA);
 	end->verified++;
 	end->received++;
 	end->in_queue--;
@@ -319,11 +340,11 @@ static int step(struct rdmaqp_end *end)
 	int i, n = ibv_poll_cq(end->cq, 8, wc);
 
 	if (n < 0)
-		return fail(end, RDMAQP_FAILED_POLL, n);
+		return fail_verb(end, "ibv_poll_cq", poll_error(n));
 	for (i = 0; i < n; i++) {
 		end->wc = wc[i];
 		if (wc[i].status != IBV_WC_SUCCESS)
-			return fail(end, RDMAQP_FAILED_STATUS, 0);
+			return fail(end, RDMAQP_FAILED_STATUS);
 		if (wc[i].wr_id == SEND_ID)
 			end->completed++;
 		else if (took_receive(end))
@@ -345,17 +366,17 @@ static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
 		int n, error = ibv_req_notify_cq(side[i]->cq, 0);
 
 		if (error)
-			return fail(side[i], RDMAQP_FAILED_WAIT, error);
+			return fail_verb(side[i], "ibv_req_notify_cq", error);
 		fds[i] = (struct pollfd){ .fd = side[i]->channel->fd, .events = POLLIN };
 		n = step(side[i]); /* what completed before the request raises no event */
 		if (n)
 			return n < 0 ? -1 : 0;
 	}
 	if (poll(fds, count, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
-		return fail(a, RDMAQP_FAILED_WAIT, errno);
+		return fail_verb(a, "poll", errno);
 	for (i = 0; i < count; i++)
-		if (take_event(side[i]->channel, &side[i]->events) < 0)
-			return fail(side[i], RDMAQP_FAILED_WAIT, errno);
+		if (take_event(side[i]->channel))
+			return fail_verb(side[i], "ibv_get_cq_event", errno);
 	return 0;
 }
 
@@ -376,7 +397,7 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 		if (is_done(a) && (!b || is_done(b)))
 			return 1;
 		/* The clock costs about as much as an empty poll: look at it now and then. */
-		if (n + m == 0 && a->channel) {
+		if (n + m == 0 && a->channel && (!b || b->channel)) {
 			int64_t left = end - now_ns();
 
 			if (left <= 0)
