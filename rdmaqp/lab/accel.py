@@ -11,12 +11,14 @@ import json
 import os
 import platform
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.lab import tools
 from rdmaqp.lab.cache import cache_dir, locked, writable_cache_dir
+from rdmaqp.lab.processes import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,19 +82,18 @@ def trial(kernel: Kernel) -> Acceleration:
         str(tools.qemu()), *_CPU[machine], "-m", "512M", "-nodefaults", "-display", "none", "-no-reboot",
         "-serial", "stdio", "-kernel", str(kernel.image), "-append", f"console={_CONSOLE[machine]} panic=-1",
     ]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=TRIAL_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return Acceleration(kvm=False, why=f"a guest under KVM hung for {TRIAL_SECONDS:.0f} s")
-    except OSError as error:
-        return Acceleration(kvm=False, why=f"QEMU did not start: {error.strerror}")
-    if _PANIC in done.stdout:
+    with tempfile.TemporaryDirectory(prefix="rdmaqp-lab-", ignore_cleanup_errors=True) as run_dir, kept(
+        command, Path(run_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            console, message = process.communicate(timeout=TRIAL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return Acceleration(kvm=False, why=f"a guest under KVM hung for {TRIAL_SECONDS:g} s")
+    if _PANIC in console:
         return Acceleration(kvm=True, why="a guest under KVM booted")
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    said = message.decode("utf-8", "replace").strip().splitlines()
     reason = said[0] if said else "no message"
-    return Acceleration(kvm=False, why=f"QEMU under KVM ended with status {done.returncode}: {reason}")
+    return Acceleration(kvm=False, why=f"QEMU under KVM ended with status {process.returncode}: {reason}")
 
 
 def _remembered() -> dict[str, Any] | None:

@@ -44,6 +44,8 @@ def fetch(say: Callable[[str], None]) -> Kernel:
             return ready[0]  # another preparation was faster
         packages, version = _packages()
         kernels.mkdir(exist_ok=True)
+        for remains in kernels.glob(".incoming-*"):  # of a fetch that was killed; the lock says that none runs
+            shutil.rmtree(remains)
         with tempfile.TemporaryDirectory(prefix=".incoming-", dir=kernels) as scratch:
             tree = Path(scratch) / "tree"
             say(f"fetching {' '.join(packages)} (about 70 MB), to be unpacked in {kernels}, not installed")

@@ -11,8 +11,6 @@ import os
 import secrets
 import selectors
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING
 from rdmaqp.lab import command, tools
 from rdmaqp.lab.cache import writable_cache_dir
 from rdmaqp.lab.errors import LabError
+from rdmaqp.lab.processes import kept
 from rdmaqp.lab.streams import Console, Output, Status
 
 if TYPE_CHECKING:
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
 
     from rdmaqp.lab.command import Guest
 
-_KEEPER = Path(__file__).with_name("keeper.py")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_ENDING_SECONDS = 10.0  # the keeper needs at most twice its PATIENCE
 
 
 class _SignalledError(BaseException):
@@ -121,19 +118,11 @@ class _Session:
         words = command.virtme_run(
             self._guest, virtme_run, job_file, dict(zip(command.PORTS, writers[:3], strict=True))
         )
-        self._spawn(words, run_dir, writers, stack)
-
-    def _spawn(self, words: list[str], run_dir: Path, writers: list[int], stack: ExitStack) -> None:
-        lifeline, ours = os.pipe()
-        keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_KEEPER), str(lifeline), str(run_dir), *words],
-            stdin=subprocess.DEVNULL, stdout=writers[3], stderr=writers[3], cwd="/",
-            env={**os.environ, "PATH": tools.search_path(), "TMPDIR": str(run_dir)},
-            pass_fds=[lifeline, *writers[:3]], start_new_session=True,
+        stack.enter_context(
+            kept(words, run_dir, stdout=writers[3], stderr=writers[3], pass_fds=writers[:3])
         )
-        for descriptor in (lifeline, *writers):
-            os.close(descriptor)
-        stack.callback(_end, keeper, ours)
+        for writer in writers:
+            os.close(writer)  # so that the pipes end with the guest
 
     def follow(self, boot_timeout: float) -> int:
         """Copy output until the command has ended and nothing is missing; return its exit status."""
@@ -176,13 +165,3 @@ class _Session:
                 " --kernel, or remove this one if it is in the cache and run `rdmaqp lab setup`.",
             ]
         return LabError(f"lab: {what}", notes, console)
-
-
-def _end(keeper: subprocess.Popen[bytes], lifeline: int) -> None:
-    """Let go of the lifeline and wait until the keeper has ended every process of the guest."""
-    os.close(lifeline)
-    try:
-        keeper.wait(_ENDING_SECONDS)
-    except subprocess.TimeoutExpired:
-        keeper.kill()
-        keeper.wait()

@@ -54,8 +54,12 @@ def end_group(group: int) -> None:
             time.sleep(0.02)
 
 
-def main(lifeline: int, run_dir: str, command: list[str]) -> None:
-    """Run the command until it ends or the lifeline closes; end what is left; remove the run directory."""
+def main(lifeline: int, run_dir: str, command: list[str]) -> int:
+    """Run the command until it ends or the lifeline closes; end what is left; remove the run directory.
+
+    Returns:
+        The command's exit status, 128 + n if a signal ended it.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     fcntl.fcntl(lifeline, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
@@ -68,9 +72,13 @@ def main(lifeline: int, run_dir: str, command: list[str]) -> None:
         )
         while child.poll() is None and not select.select([lifeline], [], [], 0.05)[0]:
             continue
+        ended = child.poll()
         end_group(child.pid)
     finally:
         shutil.rmtree(run_dir, ignore_errors=True)
+    if ended is None:
+        return 128 + signal.SIGTERM  # the lifeline closed first
+    return ended if ended >= 0 else 128 - ended
 
 
 def _default_signals() -> None:
@@ -80,4 +88,4 @@ def _default_signals() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))

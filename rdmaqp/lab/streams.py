@@ -6,6 +6,7 @@ import os
 import re
 from collections import deque
 
+_CRASH = re.compile(r"Kernel panic|BUG: |Oops: |Internal error: ")
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -85,7 +86,12 @@ class Console:
         while self._size - len(self._chunks[0]) > self.LIMIT:
             self._size -= len(self._chunks.popleft())
 
-    def tail(self, lines: int = 40) -> str:
-        """The last lines, without control characters."""
+    def tail(self, count: int = 40) -> str:
+        """The last lines, without control characters; of a crash, how it began and how it ended."""
         clean = _ESCAPES.sub(b"", b"".join(self._chunks)).decode("utf-8", "replace")
-        return "\n".join([line.rstrip() for line in clean.splitlines() if line.strip()][-lines:])
+        lines = [line.rstrip() for line in clean.splitlines() if line.strip()]
+        # A crash prints its cause first, then more registers and stack than anybody wants to see here.
+        crash = next((at for at, line in enumerate(lines) if _CRASH.search(line)), len(lines))
+        if crash >= len(lines) - count:
+            return "\n".join(lines[-count:])
+        return "\n".join([*lines[max(0, crash - 3) : crash + count // 2], "...", *lines[-count // 2 :]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import shlex
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rdmaqp import lab
+from rdmaqp.cli import lab as cli
 from rdmaqp.lab import LabError, command
 from rdmaqp.lab.kernel import Kernel
 
@@ -99,3 +102,26 @@ def test_a_hidden_temporary_directory_is_not_used(tmp_path: Path) -> None:
 
 def test_the_guest_script_is_installed_with_the_package() -> None:
     assert os.access(command.GUEST_SCRIPT, os.R_OK)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--", "ibv_devinfo"], ["ibv_devinfo"]),
+        (["--cpus", "2", "--", "prog", "--json", "-q"], ["prog", "--json", "-q"]),
+        (["prog", "--cpus", "9"], ["prog", "--cpus", "9"]),
+        (["--", "git", "log", "--", "x"], ["git", "log", "--", "x"]),
+        (["--"], []),
+        ([], []),
+    ],
+)
+def test_all_behind_the_dashes_is_the_command(
+    words: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[list[str]] = []
+    monkeypatch.setattr(lab, "run", lambda words, **_: given.append(words) or 0)
+    parser = argparse.ArgumentParser()
+    cli.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["lab", "run", *words])
+    assert args.run(args) == 0
+    assert given == [expected]

@@ -65,3 +65,13 @@ def test_the_console_takes_any_bytes() -> None:
     console = Console()
     console.feed(random.Random(1).randbytes(5000))
     assert isinstance(console.tail(), str)
+
+
+def test_the_beginning_of_a_crash_is_shown_with_its_end() -> None:
+    console = Console()
+    before = [f"before {number}" for number in range(50)]
+    after = [f"stack {number}" for number in range(100)]
+    console.feed("\n".join([*before, "Kernel panic - not syncing: sysrq triggered crash", *after]).encode())
+    tail = console.tail(10).splitlines()
+    assert tail[:4] == [*before[-3:], "Kernel panic - not syncing: sysrq triggered crash"]
+    assert tail[-6:] == ["...", *after[-5:]]
