@@ -15,25 +15,33 @@ from rdmaqp.errors import RdmaqpError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Each module has add_parser(subparsers) and run(args) -> exit status.
-COMMANDS = ("devices", "gids", "pingpong", "lab")
+#: Each is a module with add_parser(subparsers) and run(args) -> exit status.
+COMMANDS = {
+    "devices": "the RDMA devices of this machine and their ports",
+    "gids": "the GID tables, and which entry would be picked",
+    "pingpong": "a real RC connection, and verified messages over it",
+    "lab": "a throw-away guest kernel with a Soft-RoCE device",
+}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The command line; whole only for *command*, so that the others' modules need not be loaded."""
     top = argparse.ArgumentParser(
         prog="rdmaqp", description="Bring RDMA queue pairs up, and say what is wrong before the hardware does."
     )
     top.add_argument("--version", action="version", version=f"rdmaqp {__version__}")
     subparsers = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        import_module(f"rdmaqp.cli.{name}").add_parser(subparsers)
+    for name, what in COMMANDS.items():
+        if command == name:
+            import_module(f"rdmaqp.cli.{name}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=what)
     return top
 
 
 def run(argv: Sequence[str]) -> int:
     """Run one command: 0 well, 1 it failed and said why, 2 wrong usage, 128 + n ended by signal n."""
-    args = parser().parse_args(argv)
+    args = parser(next(iter(argv), None)).parse_args(argv)
     try:
         return int(args.run(args))
     except RdmaqpError as error:

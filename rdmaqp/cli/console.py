@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
 from rdmaqp.guard import GuardWarning
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 #: Without a terminal (a pipe, a file, a log) lines need not fit a screen.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
@@ -42,3 +45,14 @@ def show_guard_warnings() -> None:
 def print_json(value: Any) -> None:
     """*value* as JSON on standard output, for a program to read."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def progress_bar(title: str, total: int) -> Progress:
+    """A bar on standard error with one task, invisible until it is started and updated."""
+    # Loaded here: it costs more than all else that a short command prints with.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=err, transient=True)
+    bar.add_task("", total=total, visible=False)
+    return bar

@@ -25,7 +25,7 @@ _GBITS = {1: 2.5, 2: 5, 4: 10, 8: 10, 16: 14, 32: 25, 64: 50, 128: 100}
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
-    parser = subparsers.add_parser("devices", help="the RDMA devices of this machine and their ports")
+    parser = subparsers.add_parser("devices", description=(__doc__ or "").split(": ", 1)[1])
     parser.add_argument("--json", action="store_true", help="everything, for a program to read")
     parser.set_defaults(run=run)
 

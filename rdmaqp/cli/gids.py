@@ -23,7 +23,7 @@ _TYPES = {None: "?", GidType.IB: "IB", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
-    parser = subparsers.add_parser("gids", help="the GID tables, and which entry would be picked")
+    parser = subparsers.add_parser("gids", description=(__doc__ or "").split(": ", 1)[1])
     parser.add_argument("device", nargs="?", help="only this one")
     parser.add_argument("--json", action="store_true", help="for a program to read")
     parser.set_defaults(run=run)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from rdmaqp.cli.console import err, out, print_json, show_guard_warnings
+from rdmaqp.cli.console import err, out, print_json, progress_bar, show_guard_warnings
 from rdmaqp.cli.histogram import histogram
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.pingpong import Observer, Options, Result, run_loopback, run_with_peer
@@ -24,14 +22,14 @@ if TYPE_CHECKING:
     from rdmaqp.verbs.port import Port, PortAttr
     from rdmaqp.verbs.queue_pair import QueuePair, Transition
 
-EPILOG = """Without HOST it waits for a client. Without options it picks device, port and address, and says what it
+DESCRIPTION = """Brings a reliable connection up and bounces verified messages over it. With HOST it is the client of a
+server there, without it waits for a client. Without options it picks device, port and address, and says what it
 picked. The short options are those of ibv_rc_pingpong."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
-    what = "a real RC connection, and verified messages over it"
-    parser = subparsers.add_parser("pingpong", help=what, epilog=EPILOG)
+    parser = subparsers.add_parser("pingpong", description=DESCRIPTION)
     parser.add_argument("host", nargs="?", help="the server to connect to")
     parser.add_argument("--loopback", action="store_true", help="both ends in this process")
     parser.add_argument("-p", "--port", type=int, default=DEFAULT_PORT, help="TCP port of the exchange (%(default)s)")
@@ -108,18 +106,14 @@ class _Show(Observer):
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._bar = Progress(
-            TextColumn("ping-pong"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err,
-            transient=True, disable=quiet or not err.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=total, visible=False)
+        self._bar = None if quiet or not err.is_terminal else progress_bar("ping-pong", total)
 
     def __enter__(self) -> _Show:
-        self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def _say(self, text: str) -> None:
         if not self._quiet:
@@ -139,7 +133,9 @@ class _Show(Observer):
                   f"[dim]{', '.join(name for name in transition.mask if name != 'STATE')}[/]")
 
     def progress(self, done: int, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total, visible=True)
+        if self._bar is not None:
+            self._bar.start()
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total, visible=True)
 
 
 def _print(result: Result) -> None:

@@ -14,11 +14,12 @@ from rdmaqp.connection.wire_ibv import IbvWire
 from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
 from rdmaqp.model.enums import LinkLayer, QPState
 from rdmaqp.model.gid import GidChoice, pick_gid
-from rdmaqp.verbs.device import Context, open_device
+from rdmaqp.verbs import device
 from rdmaqp.verbs.loop import PingPongEnd, Verify, run_slice
 
 if TYPE_CHECKING:
     from rdmaqp.model.endpoint import Endpoint
+    from rdmaqp.verbs.device import Context
     from rdmaqp.verbs.port import Port, PortAttr
     from rdmaqp.verbs.queue_pair import QueuePair, Transition
 
@@ -178,7 +179,7 @@ def _mtu(options: Options, default: int | None) -> dict[str, int]:
 
 
 def _open(options: Options, observer: Observer, stack: ExitStack) -> Context:
-    context = stack.enter_context(open_device(options.device))
+    context = stack.enter_context(device.open(options.device))
     port = context.port(options.port_num)
     table = port.gids()
     chosen = next((GidChoice(e, "as asked") for e in table if e.index == options.gid_index), None)

@@ -1,0 +1,167 @@
+"""The public names of rdmaqp, and where each lives. ``__init__.py`` loads a name's module when it is first used."""
+
+from .connection.exchange import (
+    Exchange as Exchange,
+)
+from .connection.exchange import (
+    Listener as Listener,
+)
+from .errors import (
+    ClosedError as ClosedError,
+)
+from .errors import (
+    CompletionError as CompletionError,
+)
+from .errors import (
+    DeadlineError as DeadlineError,
+)
+from .errors import (
+    DeviceError as DeviceError,
+)
+from .errors import (
+    GuardError as GuardError,
+)
+from .errors import (
+    InvalidStateTransition as InvalidStateTransition,
+)
+from .errors import (
+    PeerError as PeerError,
+)
+from .errors import (
+    RdmaqpError as RdmaqpError,
+)
+from .errors import (
+    VerbsError as VerbsError,
+)
+from .guard import (
+    Finding as Finding,
+)
+from .guard import (
+    GuardWarning as GuardWarning,
+)
+from .guard import (
+    Report as Report,
+)
+from .guard import (
+    check as check,
+)
+from .model.attributes import (
+    AddressVector as AddressVector,
+)
+from .model.attributes import (
+    GlobalRoute as GlobalRoute,
+)
+from .model.attributes import (
+    QPAttr as QPAttr,
+)
+from .model.endpoint import (
+    BringUp as BringUp,
+)
+from .model.endpoint import (
+    Endpoint as Endpoint,
+)
+from .model.endpoint import (
+    bring_up as bring_up,
+)
+from .model.enums import (
+    MTU as MTU,
+)
+from .model.enums import (
+    AccessFlag as AccessFlag,
+)
+from .model.enums import (
+    AttrMask as AttrMask,
+)
+from .model.enums import (
+    GidType as GidType,
+)
+from .model.enums import (
+    LinkLayer as LinkLayer,
+)
+from .model.enums import (
+    MigState as MigState,
+)
+from .model.enums import (
+    PortState as PortState,
+)
+from .model.enums import (
+    QPState as QPState,
+)
+from .model.enums import (
+    QPType as QPType,
+)
+from .model.enums import (
+    WCOpcode as WCOpcode,
+)
+from .model.enums import (
+    WCStatus as WCStatus,
+)
+from .model.gid import (
+    GID as GID,
+)
+from .model.gid import (
+    GidChoice as GidChoice,
+)
+from .model.gid import (
+    GidEntry as GidEntry,
+)
+from .model.gid import (
+    pick_gid as pick_gid,
+)
+from .model.request import (
+    DeviceFacts as DeviceFacts,
+)
+from .model.request import (
+    PortFacts as PortFacts,
+)
+from .model.request import (
+    QPCap as QPCap,
+)
+from .model.request import (
+    QPFacts as QPFacts,
+)
+from .model.request import (
+    Request as Request,
+)
+from .model.table import (
+    TABLE as TABLE,
+)
+from .model.table import (
+    Rule as Rule,
+)
+from .verbs.completion import (
+    CompletionChannel as CompletionChannel,
+)
+from .verbs.completion import (
+    CompletionQueue as CompletionQueue,
+)
+from .verbs.completion import (
+    WorkCompletion as WorkCompletion,
+)
+from .verbs.device import (
+    Context as Context,
+)
+from .verbs.device import (
+    Device as Device,
+)
+from .verbs.device import (
+    devices as devices,
+)
+from .verbs.device import (
+    open as open,
+)
+from .verbs.memory import (
+    MemoryRegion as MemoryRegion,
+)
+from .verbs.memory import (
+    ProtectionDomain as ProtectionDomain,
+)
+from .verbs.port import Port as Port
+from .verbs.queue_pair import (
+    QueuePair as QueuePair,
+)
+from .verbs.queue_pair import (
+    Transition as Transition,
+)
+
+__version__: str
