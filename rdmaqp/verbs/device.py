@@ -182,7 +182,7 @@ def devices() -> tuple[Device, ...]:
         return tuple(_describe(pointer) for pointer in found)
 
 
-def open_device(name: str | None = None) -> Context:
+def open(name: str | None = None) -> Context:  # noqa: A001 - rdmaqp.open() reads as what it is
     """Open device *name*; without a name, the first that has an ACTIVE port, else the first of all.
 
     Raises:
