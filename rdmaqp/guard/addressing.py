@@ -1,190 +1,239 @@
-"""Can the address vector lead anywhere: its route, its source, its destination, on this link layer?"""
+"""Can an address vector lead anywhere: its port, its route, its destination, on this link layer?
+
+The source of a global route, an entry of our own GID table, is looked at in :mod:`.source`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from rdmaqp.model.attributes import AddressVector, GlobalRoute, as_int
-from rdmaqp.model.enums import AttrMask, GidType, QPState
-from rdmaqp.model.gid import GID, GidEntry, pick_gid, rank
+from rdmaqp.guard import source
+from rdmaqp.guard.case import STATE, is_ethernet, is_iwarp
+from rdmaqp.guard.limits import inactive
+from rdmaqp.guard.limits import port as has_port
+from rdmaqp.guard.report import shown
+from rdmaqp.model.attributes import RATES, AddressVector, GlobalRoute
+from rdmaqp.model.enums import GidType, LinkLayer, QPState
+from rdmaqp.model.gid import GID, GidEntry
 
 if TYPE_CHECKING:
     from rdmaqp.guard.case import Case
+    from rdmaqp.guard.drivers import Driver
+    from rdmaqp.guard.report import Report
+    from rdmaqp.model.facts import PortFacts
+    from rdmaqp.model.request import Request
+
+_NO_PEER = frozenset({GID(bytes(15) + b"\1"), GID.parse("0.0.0.0"), GID.parse("255.255.255.255")})  # noqa: S104
+
+#: What kind of address a GID is, as bits.
+ZERO, MULTICAST, IPV4, LINK_LOCAL, NO_PEER = 1, 2, 4, 8, 16
 
 
-def check(case: Case) -> None:
-    """The primary path, the alternate path, the destination queue pair."""
-    address = case.value("ah_attr", AttrMask.AV)
-    if isinstance(address, AddressVector):
-        _address(case, "ah_attr", address)
-        _bound_port(case, address)
-    if case.sets(AttrMask.ALT_PATH):
-        _alternate(case)
-    number = as_int(case.value("dest_qp_num", AttrMask.DEST_QPN))
-    if number in (0, 1):
-        case.find("qpn-reserved", "dest_qp_num", f"{number} is a management queue pair, never a peer", given=number,
-                  allowed="2…0xffffff", fix="give the number that the peer says")
+@lru_cache(4096)  # the same few come again and again, and four questions to 16 bytes cost more than one look-up
+def kind_of_gid(gid: GID) -> int:
+    """The bits of *gid*."""
+    bits = (gid.is_zero, gid.is_multicast, gid.is_ipv4_mapped, gid.is_link_local, gid in _NO_PEER)
+    return sum(1 << place for place, bit in enumerate(bits) if bit)
 
 
-def _bound_port(case: Case, address: AddressVector) -> None:
+class Path:
+    """One address vector, and what is known of where it starts.
+
+    Attributes:
+        name: how the caller calls it: ``ah_attr``, ``alt_ah_attr`` or ``ah``.
+        connected: whether it is a connected queue pair's; else it is a datagram's.
+        port: the facts of its port.
+        ethernet, infiniband: what that port speaks; both false where unknown.
+        knows_gids: whether ``request.gids`` is the table of that port.
+    """
+
+    __slots__ = ("connected", "driver", "ethernet", "infiniband", "knows_gids", "name", "port", "report", "request")
+
+    def __init__(
+        self, report: Report, request: Request, driver: Driver, name: str, port: PortFacts,
+        ethernet: bool | None,  # noqa: FBT001 - a keyword costs on each call
+    ) -> None:  # fmt: skip
+        self.report = report
+        self.request = request
+        self.driver = driver
+        self.name = name
+        self.port = port
+        self.ethernet = ethernet
+        self.infiniband = port.link_layer is LinkLayer.INFINIBAND
+        self.connected = name != "ah"
+        self.knows_gids = port is request.port
+
+
+def check(case: Case, name: str, address: AddressVector) -> None:
+    """The path of a modify call, the primary or the alternate one."""
+    number = address.port_num
+    if type(number) is int:
+        has_port(case.report, case.request, f"{name}.port_num", number, only_first=case.driver.first_port_only)
+    if name == "alt_ah_attr":
+        return _alternate(case, address)
+    if case.mask & STATE and case.goal is QPState.RTR:
+        _bound_port(case, number)
+    if not case.iwarp:
+        path = Path(case.report, case.request, case.driver, name, case.port, case.ethernet)
+        judge(path, address)
+    return None
+
+
+def handle(report: Report, request: Request, driver: Driver, address: AddressVector) -> None:
+    """The path of a new address handle."""
+    number = address.port_num
+    if type(number) is int:
+        has_port(report, request, "ah.port_num", number, only_first=driver.first_port_only)
+    port = request.port if number is None or request.port.num is None else request.port_facts(number)
+    if port is None:
+        return report.skip("grh-missing", f"ports[{number}]")
+    inactive(report, port, "ah.port_num")
+    iwarp = is_iwarp(request, driver)
+    if not iwarp:
+        ethernet = is_ethernet(request, driver, port, iwarp=False)
+        judge(Path(report, request, driver, "ah", port, ethernet), address)
+    return None
+
+
+def _bound_port(case: Case, number: object) -> None:
     bound = case.request.qp.port_num
-    if case.goal is not QPState.RTR or as_int(address.port_num) is None:
-        return
     if bound is None:
-        case.skip("port-mismatch", "qp.port_num")
-    elif address.port_num != bound:
-        case.find("port-mismatch", "ah_attr.port_num", f"{address.port_num} is not the port that INIT bound the queue "
-                  f"pair to, {bound}", given=address.port_num, allowed=str(bound), fix=f"port_num={bound}")
+        case.report.skip("port-mismatch", "qp.port_num")
+    elif type(number) is int and number != bound:
+        case.report.find("port-mismatch", "ah_attr.port_num", f"{number} is not the port that INIT bound the queue "
+                         f"pair to, {bound}", given=number, allowed=str(bound), fix=f"port_num={bound}")
 
 
-def _alternate(case: Case) -> None:
-    if case.is_ethernet:
-        case.find("alt-path-roce", "alt_ah_attr", "RoCE and iWARP have no alternate path", given="ALT_PATH",
-                  fix="leave the alt_* attributes out")
-        return
-    address = case.given.get("alt_ah_attr")
-    if not isinstance(address, AddressVector):
-        return
-    if "alt_port_num" in case.given and case.given["alt_port_num"] != address.port_num:
-        case.find("port-mismatch", "alt_ah_attr.port_num", f"{address.port_num} is not alt_port_num, "
-                  f"{case.given['alt_port_num']}", given=address.port_num)
-    if address.port_num == case.request.port.num:  # nothing is known of another port's tables
-        _address(case, "alt_ah_attr", address)
+def _alternate(case: Case, address: AddressVector) -> None:
+    request, number = case.request, address.port_num
+    port = request.port_facts(number)
+    ethernet = is_ethernet(request, case.driver, port, iwarp=case.iwarp) if port is not None else None
+    if case.iwarp or case.ethernet or ethernet:
+        case.report.find("alt-path-roce", "alt_ah_attr", "RoCE and iWARP have no alternate path" if case.ethernet
+                         or case.iwarp else f"port {number} is Ethernet, and RoCE has no alternate path",
+                         given="ALT_PATH", fix="leave the alt_* attributes out")
+    elif port is None:
+        case.report.skip("alt-path-roce", f"ports[{number}]")
+    else:
+        path = Path(case.report, request, case.driver, "alt_ah_attr", port, ethernet)
+        judge(path, address)
 
 
-def _address(case: Case, name: str, address: AddressVector) -> None:
-    if address.grh is not None and address.uses_grh:
-        destination = _destination(case, f"{name}.grh", address.grh)
-        source = _source(case, f"{name}.grh", address.grh)
-        if source is not None and destination is not None:
-            _families(case, f"{name}.grh", source, destination)
-            _hops(case, f"{name}.grh", address.grh, source, destination)
-    elif address.grh is not None:
-        case.find("grh-ignored", name, "a global route is given, and is_global is 0: it is ignored",
-                  fix="is_global=1, or leave grh out")
-    _link_layer(case, name, address)
+def judge(path: Path, address: AddressVector) -> None:
+    """What core, driver and link layer have to say to an address vector."""
+    route = address.grh
+    if route is not None and address.uses_grh:
+        entry = source.entry(path, route)
+        destination = _destination(path, route)
+        if entry is not None and destination is not None:
+            _meet(path, route, entry, destination)
+    elif route is not None and path.ethernet is not True and _is_filled(route):
+        path.report.find("grh-ignored", path.name, "a global route is given, and is_global is 0: it is ignored",
+                         given=0, allowed="1", fix="is_global=1, or leave grh out")
+    if route is None or not address.uses_grh:
+        _without_route(path)
+    if path.infiniband:
+        _lids(path, address)
+    if address.static_rate != 0:
+        _rate(path, address.static_rate)
+    level = address.sl
+    if path.ethernet and type(level) is int and path.driver.max_sl_ethernet < level <= 15:
+        path.report.find("value-driver", f"{path.name}.sl", f"{level}: {path.driver.name} takes three bits of it on "
+                         "Ethernet", given=level, allowed=f"0…{path.driver.max_sl_ethernet}",
+                         source=path.driver.source)
 
 
-def _link_layer(case: Case, name: str, address: AddressVector) -> None:
-    ethernet, port = case.is_ethernet, case.request.port
-    if ethernet is None and not address.uses_grh:
-        case.skip("grh-missing", "port.link_layer")
-    elif (ethernet or port.grh_required) and (not address.uses_grh or address.grh is None):
-        best = pick_gid(case.request.gids.values())
-        index = f"sgid_index={best.entry.index}" if best is not None else "sgid_index=…"
-        why = "RoCE has no other address" if ethernet else "this InfiniBand port requires it"
-        case.find("grh-missing", name, f"no global route (is_global is 0): {why}", given=0, allowed="1",
-                  fix=f"grh=GlobalRoute(dgid=<the peer's GID>, {index})")
-    if case.is_infiniband and as_int(address.dlid) is not None:
-        _dlid(case, name, address)
-    if ethernet and (as_int(address.sl) or 0) > case.driver.max_sl_ethernet:
-        case.find("value-driver", f"{name}.sl", f"{address.sl} is cut to three bits on Ethernet by "
-                  f"{case.request.device.driver}", given=address.sl, allowed=f"0…{case.driver.max_sl_ethernet}",
-                  source=case.driver.source)
+def _without_route(path: Path) -> None:
+    if path.ethernet is None and not path.infiniband and path.port.link_layer is None:
+        path.report.skip("grh-missing", "port.link_layer")
+    elif path.ethernet or path.port.grh_required:
+        index = source.best(path)
+        why = "RoCE has no other address" if path.ethernet else "this InfiniBand port requires it"
+        path.report.find("grh-missing", path.name, f"no global route (is_global is 0): {why}", given=0, allowed="1",
+                         fix=f"is_global=1 with a grh: dgid=<the peer's GID>, {index or 'sgid_index=…'}")
 
 
-def _dlid(case: Case, name: str, address: AddressVector) -> None:
-    if case.request.device.driver == "hfi1":  # its LIDs are wider than 16 bits
-        return
-    if address.uses_grh and address.dlid == 0:
-        case.find("dlid-invalid", f"{name}.dlid", "0 with a global route: the packet has no next hop on this subnet",
-                  severity="warning", given=0, fix="give the peer's LID, or the router's")
-    elif not 1 <= address.dlid <= 0xBFFF and (not address.uses_grh or address.dlid <= 0xFFFF):
-        case.find("dlid-invalid", f"{name}.dlid", f"{address.dlid:#x} is not a unicast LID", given=address.dlid,
-                  allowed="1…0xbfff", fix="give the LID that the peer's port says")
-
-
-def _destination(case: Case, name: str, route: GlobalRoute) -> GID | None:
+def _is_filled(route: GlobalRoute) -> bool:
     try:
-        gid = GID.parse(route.dgid)
+        empty = route.dgid is None or GID.parse(route.dgid).is_zero
+    except ValueError:
+        empty = False
+    return not empty or any((route.sgid_index, route.flow_label, route.traffic_class, route.hop_limit))
+
+
+def _lids(path: Path, address: AddressVector) -> None:
+    dlid, bits = address.dlid, address.src_path_bits
+    lmc = min(path.port.lmc or 0, 7)
+    if type(bits) is int and 0 <= bits <= 0x7F and bits >> lmc:
+        path.report.find("src-path-bits", f"{path.name}.src_path_bits", f"{bits} is above what the port's LMC of "
+                         f"{lmc} leaves free", given=bits, allowed=f"0…{(1 << lmc) - 1}", fix="src_path_bits=0")
+    if path.driver.wide_lids or type(dlid) is not int:
+        return
+    field = f"{path.name}.dlid"
+    if dlid == 0 and address.uses_grh:
+        path.report.find("dlid-invalid", field, "0 with a global route: the packet has no next hop on this subnet",
+                         severity="warning", given=0, fix="give the peer's LID, or the router's")
+    elif dlid <= 0 or (dlid > 0xBFFF and path.connected):
+        path.report.find("dlid-invalid", field, f"{shown(dlid)} is not a unicast LID", given=dlid, allowed="1…0xbfff",
+                         fix="give the LID that the peer's port says")
+
+
+def _rate(path: Path, value: Any) -> None:
+    code = RATES.get(value) if isinstance(value, str) else value
+    if type(code) is int and path.driver.rate_high < code <= 24:
+        path.report.find("value-driver", f"{path.name}.static_rate", f"{path.driver.name} does not know rate {value}",
+                         given=value, allowed=f"0, 2…{path.driver.rate_high}", fix="0 is as fast as the port",
+                         source=path.driver.source)
+
+
+def _destination(path: Path, route: GlobalRoute) -> GID | None:
+    field, value = f"{path.name}.grh.dgid", route.dgid
+    if value is None:
+        path.report.skip("dgid-invalid", field)
+        return None
+    try:
+        gid = GID.parse(value)
     except ValueError as error:
-        case.find("value-type", f"{name}.dgid", str(error), given=repr(route.dgid)[:80])
+        path.report.find("value-type", field, str(error), given=repr(value))
         return None
-    if gid.is_zero or gid.is_multicast:
-        case.find("dgid-invalid", f"{name}.dgid", f"{gid} is {'empty' if gid.is_zero else 'a multicast address'}: no "
-                  "connected queue pair has it", given=str(gid), fix="give the GID that the peer says")
-        return None
-    return gid
+    kind = kind_of_gid(gid)
+    if not kind & (ZERO | MULTICAST | NO_PEER):
+        return gid
+    if kind & ZERO:
+        what = "empty"
+    elif path.connected and kind & MULTICAST and (path.ethernet or not kind & IPV4):
+        what = "a multicast address"
+    elif path.connected and path.ethernet and kind & NO_PEER:
+        what = "no unicast peer's"
+    else:
+        return gid
+    whose = "no connected queue pair has it" if path.connected else "nobody has it"
+    path.report.find("dgid-invalid", field, f"{gid} is {what}: {whose}", given=str(gid),
+                     fix="give the GID that the peer says")
+    return None
 
 
-def _source(case: Case, name: str, route: GlobalRoute) -> GidEntry | None:
-    """The entry of our own table; findings where it cannot serve."""
-    index, field = as_int(route.sgid_index), f"{name}.sgid_index"
-    request = case.request
-    if index is None or not 0 <= index <= 0xFF:
-        return None  # values.py says so
-    length = request.port.gid_tbl_len
-    if length is not None and index >= length:
-        case.find("sgid-range", field, f"{index} is past the end of the GID table", given=index,
-                  allowed=f"0…{length - 1}", fix=_better(case))
-        return None
-    entry = request.gids.get(index)
-    if entry is None and not request.gids_complete:
-        case.skip("sgid-empty", f"gids[{index}]")
-        return None
-    if entry is None or entry.is_empty:
-        case.find("sgid-empty", field, f"slot {index} of the GID table is empty", given=index,
-                  allowed=_used(case), fix=_better(case))
-        return None
-    _entry(case, field, entry)
-    return entry
-
-
-def _entry(case: Case, field: str, entry: GidEntry) -> None:
-    types = case.driver.gid_types
-    if types is not None and entry.type is not None and entry.type not in types:
-        case.find("sgid-driver", field, f"{entry}: {case.request.device.driver} sends from "
-                  f"{', '.join(sorted(kind.name for kind in types))} only", given=entry.index, fix=_better(case, entry.index),
-                  source=case.driver.source)
-    if case.is_ethernet and entry.netdev == "":
-        case.find("sgid-netdev", field, f"{entry} belongs to no net device of this network namespace",
-                  given=entry.index, fix=_better(case, entry.index))
-    told = case.request.qp.sgid
-    if told is not None and told != entry.gid:
-        now = next((e.index for e in case.request.gids.values() if e.gid == told and e.type is entry.type), None)
-        case.find("sgid-moved", field, f"the peer was told {told}, and slot {entry.index} now holds {entry.gid}",
-                  given=entry.index, fix=f"sgid_index={now}" if now is not None else "tell the peer the new GID")
-    if not case.is_ethernet:
-        return
-    others = [other for other in case.request.gids.values() if other.type is GidType.ROCE_V2 and not other.is_empty]
-    if entry.type is GidType.ROCE_V2 and entry.gid.is_link_local and any(rank(other)[0] <= 1 for other in others):
-        case.find("sgid-link-local", field, f"{entry} is link-local, and a routable RoCE v2 entry exists",
-                  given=entry.index, fix=_better(case, entry.index))
-    if entry.type is GidType.ROCE_V1:
-        twin = next((other.index for other in others if other.gid == entry.gid), None)
-        if twin is not None:
-            case.find("sgid-roce-v1", field, f"{entry}: the same address exists as RoCE v2", given=entry.index,
-                      fix=f"sgid_index={twin}")
-
-
-def _families(case: Case, name: str, source: GidEntry, destination: GID) -> None:
-    if case.is_ethernet and source.gid.is_ipv4_mapped != destination.is_ipv4_mapped:
-        ours, theirs = ("IPv4", "IPv6") if source.gid.is_ipv4_mapped else ("IPv6", "IPv4")
-        match = pick_gid(e for e in case.request.gids.values() if e.gid.is_ipv4_mapped == destination.is_ipv4_mapped)
-        case.find("gid-family-mismatch", f"{name}.dgid", f"{destination} is {theirs}, and our {source} is {ours}",
-                  given=str(destination),
-                  fix=f"sgid_index={match.entry.index} is {theirs}" if match else f"ask the peer for its {ours} GID")
-
-
-def _hops(case: Case, name: str, route: GlobalRoute, source: GidEntry, destination: GID) -> None:
+def _meet(path: Path, route: GlobalRoute, entry: GidEntry, destination: GID) -> None:
+    """Whether source and destination are of one family, and the packet lives long enough."""
+    ours, theirs = kind_of_gid(entry.gid), kind_of_gid(destination)
+    if path.ethernet and (ours ^ theirs) & IPV4 and not theirs & MULTICAST and not _by_mac(entry, theirs):
+        family, other = ("IPv4", "IPv6") if ours & IPV4 else ("IPv6", "IPv4")
+        match = source.of_family(path, ipv4=bool(theirs & IPV4))
+        path.report.find("gid-family-mismatch", f"{path.name}.grh.dgid", f"{destination} is {other}, and our {entry} "
+                         f"is {family}", given=str(destination),
+                         fix=f"{match} is {other}" if match else f"ask the peer for its {family} GID")
     # On RoCE the kernel takes the route's own hop limit for connected queue pairs.
-    if not case.is_infiniband or source.gid.subnet_prefix == destination.subnet_prefix or destination.is_ipv4_mapped:
-        return
-    if route.hop_limit in (0, 1):
-        case.find("hop-limit-low", f"{name}.hop_limit", f"{route.hop_limit} does not leave this subnet, and "
-                  f"{destination} is on another", given=route.hop_limit, fix="hop_limit=64")
+    if route.hop_limit in _LOW_HOPS and (path.infiniband or not path.connected):
+        outside = entry.gid.subnet_prefix != destination.subnet_prefix
+        if outside and not (ours | theirs) & IPV4 and not theirs & (LINK_LOCAL | MULTICAST):
+            path.report.find("hop-limit-low", f"{path.name}.grh.hop_limit", f"{route.hop_limit} does not leave this "
+                             f"subnet, and {destination} is on another", given=route.hop_limit, fix="hop_limit=64")
 
 
-def _used(case: Case) -> str | None:
-    used = sorted(entry.index for entry in case.request.gids.values() if not entry.is_empty)
-    return ", ".join(map(str, used[:8])) + (", …" if len(used) > 8 else "") if used else None
+_LOW_HOPS = (0, 1)
 
 
-def _better(case: Case, but: int | None = None) -> str | None:
-    """A source address that would do, other than the slot *but*."""
-    types = case.driver.gid_types
-    best = pick_gid(
-        entry for entry in case.request.gids.values()
-        if entry.index != but and entry.netdev != "" and (types is None or entry.type is None or entry.type in types)
-    )
-    return None if best is None else f"sgid_index={best.entry.index} is {best.entry.gid} ({best.reason.split(';')[0]})"
+def _by_mac(entry: GidEntry, destination: int) -> bool:
+    """RoCE v1 to a link-local address: the kernel takes the MAC from the GID, and asks neither route nor device."""
+    return entry.type is GidType.ROCE_V1 and bool(destination & LINK_LOCAL)

@@ -1,99 +1,172 @@
-"""The working paper of one judgement: what was asked, resolved once, and the findings as they come."""
+"""The working paper of one modify call: what was asked, resolved once, and the findings as they come.
+
+Everything here is plain integers: this is the part of the guard that each passing call pays for.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-from rdmaqp.guard.drivers import driver_of
-from rdmaqp.guard.report import Finding, Report, Skipped
-from rdmaqp.guard.rules import RULES, Severity
-from rdmaqp.model.attributes import QPAttr, enum_value
+from rdmaqp.guard.driver_rows import driver_of
+from rdmaqp.guard.report import Report
+from rdmaqp.model.attributes import CODES, FIELDS, QP_ATTR_NAMES, QPAttr
 from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, Transport
-from rdmaqp.model.request import Request
-from rdmaqp.model.table import TABLE, Rule
+from rdmaqp.model.facts import PortFacts
+from rdmaqp.model.table import Rule, table_of
+
+if TYPE_CHECKING:
+    from rdmaqp.guard.drivers import Driver
+    from rdmaqp.model.request import Request
+
+STATE = int(AttrMask.STATE)
+_PORT = int(AttrMask.PORT)
+NO_PORT = PortFacts()
+_VALUES = attrgetter(*QP_ATTR_NAMES)
+_NAMES = QP_ATTR_NAMES
+_BIT = {name: FIELDS[name].mask for name in QP_ATTR_NAMES}
+_STATES = {given: QPState(code) for given, code in CODES["qp_state"].items()}
+
+#: Bits that uverbs takes away before the table is asked (``modify_qp_mask``): tolerated, and without effect.
+STRIPPED = {
+    QPType.XRC_SEND: int(AttrMask.MAX_DEST_RD_ATOMIC | AttrMask.MIN_RNR_TIMER),
+    QPType.XRC_RECV: int(AttrMask.MAX_QP_RD_ATOMIC | AttrMask.RETRY_CNT | AttrMask.RNR_RETRY),
+}
 
 
 class Case:
     """A modify request with the questions that every concern asks answered once.
 
     Attributes:
-        mask: the bits that count: those given, or those that follow from the attributes.
+        given: the attributes that count, by name, as given: those whose bit is in the mask and not stripped.
+        ignored: names of attributes that were given, and whose bit is not in the mask.
+        derived_mask: the bits that follow from the attributes given.
+        mask: the bits that the call carries: those given, or those that follow from the attributes.
+        stripped: those of them that the kernel takes away.
+        numbers: the attributes that count and are right in themselves, as numbers; filled by :mod:`.values`.
         goal: where the call leads; the present state where STATE is not in the mask; ``None`` unknown.
         rule: the table's row for this arrow; ``None`` where there is none or the arrow is unknown.
+        iwarp: whether no rule of InfiniBand or RoCE applies.
+        ethernet: whether the port is RoCE; ``None`` unknown.
+        is_unchecked: whether driver and kernel do not look at this mask, since STATE is not in it.
     """
 
-    def __init__(self, request: Request) -> None:
-        assert request.attr is not None
+    __slots__ = (
+        "derived_mask", "driver", "ethernet", "given", "goal", "ignored", "is_unchecked", "iwarp", "mask", "numbers",
+        "port", "report", "request", "rule", "state", "stripped", "type",
+    )  # fmt: skip
+
+    def __init__(self, request: Request, attr: QPAttr) -> None:
+        qp, device = request.qp, request.device
         self.request = request
-        self.attr: QPAttr = request.attr
-        self.given: dict[str, Any] = dict(self.attr.given())
-        self.derived_mask = self.attr.mask
-        self.mask = self.derived_mask if request.mask is None else request.mask
-        self.type: QPType | None = request.qp.type
-        self.state: QPState | None = request.qp.state
-        self.goal = self._goal()
-        self.rule = self._rule()
-        self.driver = driver_of(request.device.driver)
-        self.report = Report()
+        self.report = Report(self)
+        self.numbers: dict[str, int] = {}
+        kind = self.type = qp.type
+        state = self.state = qp.state
+        values = _VALUES(attr)
+        given: dict[str, Any] = {name: value for name, value in zip(_NAMES, values, strict=True) if value is not None}
+        derived = 0
+        for name in given:
+            derived |= _BIT[name]
+        mask = derived if request.mask is None else request.mask
+        self.given = given
+        self.derived_mask = derived
+        self.mask = mask if mask >= 0 else mask & 0xFFFFFFFF  # as C has it
+        self.stripped = STRIPPED[kind] & mask if kind in STRIPPED else 0
+        self.ignored: list[str] = []
+        if derived & ~mask or self.stripped:
+            self._drop_what_does_not_count()
+        goal = self.goal = self._goal(attr.qp_state) if mask & STATE else state
+        self.rule: Rule | None = None
+        if kind is not None and state is not None and goal is not None:
+            self.rule = table_of(kind, qp.driver_type).get((state, goal))
+        driver = self.driver = driver_of(device.driver)
+        port = self.port = self._port(attr)
+        self.iwarp = is_iwarp(request, driver)
+        self.ethernet = is_ethernet(request, driver, port, iwarp=self.iwarp)
+        since = driver.unchecked_since
+        self.is_unchecked = (
+            since is not None and not mask & STATE and (request.kernel is None or request.kernel >= since)
+        )
 
-    def _goal(self) -> QPState | None:
-        if not self.mask & AttrMask.STATE:
-            return self.state
-        value = enum_value(QPState, self.attr.qp_state)
-        return None if value is None else QPState(value)
+    def _drop_what_does_not_count(self) -> None:
+        mask, stripped = self.mask, self.stripped
+        if self.request.units is None:  # a C struct always holds every field
+            self.ignored = [name for name in self.given if not _BIT[name] & mask]
+        self.given = {name: value for name, value in self.given.items() if _BIT[name] & mask & ~stripped}
 
-    def _rule(self) -> Rule | None:
-        if self.type is None or self.state is None or self.goal is None:
+    def _goal(self, asked: object) -> QPState | None:
+        if type(asked) is QPState:
+            return asked
+        if type(asked) not in (str, int) or (self.request.units is not None and type(asked) is str):
             return None
-        return TABLE.get(self.type, {}).get((self.state, self.goal))
+        return _STATES.get(asked)
 
-    # ------------------------------------------------------------------ questions
+    def _port(self, attr: QPAttr) -> PortFacts:
+        """The facts of the port that the call is about: the one it names, else the one bound at INIT."""
+        request = self.request
+        known = request.port
+        num: object = request.qp.port_num
+        if self.mask & _PORT and attr.port_num is not None:
+            num = attr.port_num
+        if num is None or known.num == num:
+            return known
+        return request.port_facts(num) or (known if known.num is None else NO_PORT)
 
-    def sets(self, bit: int) -> bool:
-        """Whether the call carries *bit*."""
-        return bool(self.mask & bit)
-
-    def value(self, name: str, bit: int) -> Any:
-        """The value of *name* where it is given and counts, else ``None``."""
-        return self.given.get(name) if self.mask & bit else None
-
-    @property
-    def is_ethernet(self) -> bool | None:
-        """Whether the port is RoCE; ``None`` unknown. iWARP is never: no rule of RoCE applies to it."""
-        if self.request.device.transport is Transport.IWARP:
-            return False
-        layer = self.request.port.link_layer
-        return None if layer is None or layer is LinkLayer.UNSPECIFIED else layer is LinkLayer.ETHERNET
-
-    @property
-    def is_infiniband(self) -> bool:
-        """Whether the port is known to be InfiniBand."""
-        return self.request.port.link_layer is LinkLayer.INFINIBAND
-
-    @property
-    def is_unchecked(self) -> bool:
-        """Whether driver and kernel are known not to look at this mask, since STATE is not in it."""
-        since = self.driver.unchecked_without_state
-        if self.mask & AttrMask.STATE or since is None:
-            return False
-        kernel = self.request.kernel
-        return kernel is None or kernel >= since
+    # ------------------------------------------------------------------ words
 
     @property
     def arrow(self) -> str:
         """The arrow in words."""
         start = self.state.name if self.state is not None else "?"
-        if self.goal is None:
-            given = self.given.get("qp_state", "?")
-            return f"{start} → {given if isinstance(given, (str, int)) else '?'}"
-        return f"{start} → {self.goal.name}"
+        if self.goal is not None:
+            return f"{start} → {self.goal.name}"
+        asked = self.given.get("qp_state", "?")
+        return f"{start} → {asked if isinstance(asked, (str, int)) else '?'}"[:60]
 
-    # ------------------------------------------------------------------ findings
+    @property
+    def kind(self) -> str:
+        """The queue pair's type in words."""
+        return kind_of(self.request)
 
-    def find(self, rule: str, field: str, message: str, *, severity: Severity | None = None, **more: Any) -> None:
-        """Note a finding, with the rule's usual severity unless another is given."""
-        self.report.findings.append(Finding(rule, severity or RULES[rule].severity, field, message, **more))
+    def subject(self) -> str:
+        """Whose call, and which arrow."""
+        number = f" {self.request.qp.qp_num:#x}" if self.request.qp.qp_num is not None else ""
+        where = f" on {self.request.device.name}" if self.request.device.name else ""
+        return f"{self.kind} queue pair{number}{where}, {self.arrow}"
 
-    def skip(self, rule: str, needs: str) -> None:
-        """Note that *rule* could not be checked."""
-        self.report.skipped.append(Skipped(rule, needs))
+    def present(self) -> tuple[str, ...]:
+        """The attributes given, the state apart; ``ah_attr`` under its mask's name, as in the man page."""
+        return tuple(name for name in self.given if name != "qp_state")
+
+    def tail(self) -> str:
+        """That nothing was called, and where the queue pair is."""
+        state = f"; the queue pair is still in {self.state.name}" if self.state is not None else ""
+        return f"ibv_modify_qp was not called{state}."
+
+
+
+def kind_of(request: Request) -> str:
+    """The queue pair's type in words."""
+    if request.qp.driver_type is not None:
+        return request.qp.driver_type.name
+    return request.qp.type.name if request.qp.type is not None else "A"
+
+
+def is_iwarp(request: Request, driver: Driver) -> bool:
+    """Whether the device speaks iWARP."""
+    transport = request.device.transport
+    return transport is Transport.IWARP or (driver.iwarp and transport is None)
+
+
+def is_ethernet(request: Request, driver: Driver, port: PortFacts, *, iwarp: bool) -> bool | None:
+    """Whether *port* is RoCE; ``None`` unknown. iWARP is never: no rule of RoCE applies to it."""
+    if iwarp:
+        return False
+    layer = port.link_layer
+    if layer is not None and layer is not LinkLayer.UNSPECIFIED:
+        return layer is LinkLayer.ETHERNET
+    return True if driver.ethernet and layer is None and request.device.transport in _MAY_BE_ROCE else None
+
+
+_MAY_BE_ROCE = (None, Transport.IB, Transport.UNKNOWN)

@@ -1,86 +1,110 @@
-"""What a kernel driver narrows, widens or silently changes, as data. Each row says where it was read or measured.
+"""What a kernel driver narrows, widens or silently changes: the shape of a row.
 
-An unknown driver has no row here: the core table and the fields' own ranges decide alone.
+The rows themselves are data, in :mod:`.driver_rows`. A driver without a row is unknown: the core table and the fields'
+own ranges decide alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING
-
-from rdmaqp.model.enums import GidType, QPState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rdmaqp.model.acts import WROpcode
+    from rdmaqp.model.enums import DriverType, GidType, QPState, QPType
+
+Kernel = tuple[int, int]
+
+#: Since a kernel that is always there.
+ALWAYS: Kernel = (0, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """One driver's ways.
+    """One driver's ways. What is not said here is as the core has it.
 
     Attributes:
-        missing_arrows: arrows of the core table that it has not, with the reason.
-        unchecked_without_state: the kernel (major, minor) from which on it does not ask the table when the mask has
-            no STATE; ``None``: it always asks.
-        ignores_pkey_index: it stores whatever it is given.
-        gid_types: the GID types that it can send from; ``None`` is all.
-        initiator_limit: the ``ibv_device_attr`` field that bounds max_rd_atomic.
-        responder_limit: the one that bounds max_dest_rd_atomic.
-        max_sl_ethernet: the highest service level that survives on Ethernet.
+        name: as in the check contract.
         source: where this stands.
+        types: the queue pair types that can be modified; ``None`` is all.
+        creates: those that can be created, where that differs.
+        driver_types: its own types, among ``DRIVER``.
+        ethernet: whether its ports are always RoCE.
+        iwarp: whether its ports are always iWARP.
+        asks_table: whether the core table is asked at all.
+        needs_state: whether each mask must have STATE.
+        unchecked_since: the kernel from which on the table is not asked when the mask has no STATE.
+        refused_unchecked: bits that are refused even then, by type.
+        missing_arrows: arrows of the core table that it has not, with the reason.
+        missing_by_type: the same, for one type.
+        excess: bits that the core table allows on an arrow, and this driver refuses.
+        spoilt_by_reset: whether no queue pair leaves RESET a second time.
+        waits_for_drain: whether a queue pair leaves SQD only when drained (or to ERR).
+        flushes_in_sqd: whether SQD flushes both queues.
+        rate_limit: by type, the kernel since which RATE_LIMIT is taken. Without a row, its user library refuses it.
+        ignores_pkey_index: it stores whatever it is given.
+        first_pkey_only, first_port_only: index 0 and port 1 are the only ones.
+        raw_on_ethernet_only: RAW_PACKET needs an Ethernet port.
+        gid_types: the GID types that it can send from; ``None`` is all.
+        initiator_limit, responder_limit: the ``ibv_device_attr`` fields that bound max_rd_atomic, max_dest_rd_atomic.
+        unchecked_depths: those two of which it checks neither, and leaves them as they are.
+        depth_most: a depth above this ends as 0.
+        rounds_depths: whether depths are rounded up to a power of two.
+        mtu_low, mtu_high: the path MTUs that it takes, bytes.
+        rate_high: the highest static rate code that it knows.
+        max_sl_ethernet: the highest service level that survives on Ethernet.
+        access_since, access_flags: the kernel since which it refuses all other access flags.
+        timeout_high: a timeout above this is not programmed on some of its devices.
+        wide_lids: whether its LIDs are wider than InfiniBand's.
+        post_refused: (queue, state) pairs that it refuses although the specification has them.
+        opcodes: by type, what can be sent, where that differs from the specification.
     """
 
+    name: str = ""
+    source: str = ""
+    types: frozenset[QPType] | None = None
+    creates: frozenset[QPType] | None = None
+    driver_types: frozenset[DriverType] = frozenset()
+    ethernet: bool = False
+    iwarp: bool = False
+    asks_table: bool = True
+    needs_state: bool = False
+    unchecked_since: Kernel | None = None
+    refused_unchecked: Mapping[QPType, int] = field(default_factory=dict)
     missing_arrows: Mapping[tuple[QPState, QPState], str] = field(default_factory=dict)
-    unchecked_without_state: tuple[int, int] | None = None
+    missing_by_type: Mapping[QPType, Mapping[tuple[QPState, QPState], str]] = field(default_factory=dict)
+    excess: Mapping[tuple[QPState, QPState], int] = field(default_factory=dict)
+    spoilt_by_reset: bool = False
+    waits_for_drain: bool = False
+    flushes_in_sqd: bool = False
+    rate_limit: Mapping[QPType, Kernel] = field(default_factory=dict)
     ignores_pkey_index: bool = False
+    first_pkey_only: bool = False
+    first_port_only: bool = False
+    raw_on_ethernet_only: bool = False
     gid_types: frozenset[GidType] | None = None
     initiator_limit: str = "max_qp_init_rd_atom"
     responder_limit: str = "max_qp_rd_atom"
+    unchecked_depths: frozenset[str] = frozenset()
+    depth_most: int = 255
+    rounds_depths: bool = False
+    mtu_low: int = 256
+    mtu_high: int = 4096
+    rate_high: int = 24
     max_sl_ethernet: int = 15
-    source: str = ""
+    access_since: Kernel | None = None
+    access_flags: int = 0xFFFFFFFF
+    timeout_high: int = 31
+    wide_lids: bool = False
+    post_refused: frozenset[tuple[str, QPState]] = frozenset()
+    opcodes: Mapping[QPType, frozenset[WROpcode]] = field(default_factory=dict)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a row for it."""
+        return bool(self.name)
 
-_NO_SQD = "ConnectX has no send queue drain state for this type of queue pair"
-_HNS_NO_SQD = "this device has neither SQD nor SQE"
-RTS, SQD, SQE = QPState.RTS, QPState.SQD, QPState.SQE
 
 UNKNOWN = Driver()
-
-DRIVERS: Mapping[str, Driver] = MappingProxyType({
-    "rxe": Driver(
-        unchecked_without_state=(6, 2),  # measured: 6.1 asks the table, 6.12 does not
-        ignores_pkey_index=True,
-        gid_types=frozenset({GidType.ROCE_V2}),
-        initiator_limit="max_qp_rd_atom",
-        source="Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr(), __qp_chk_state(); rxe_av.c, chk_attr()",
-    ),
-    "mlx5": Driver(
-        missing_arrows={(RTS, SQD): _NO_SQD, (SQD, SQD): _NO_SQD},
-        max_sl_ethernet=7,
-        source="Linux drivers/infiniband/hw/mlx5/qp.c, __mlx5_ib_modify_qp(), optab",
-    ),
-    "mlx4": Driver(max_sl_ethernet=7, source="Linux drivers/infiniband/hw/mlx4/qp.c, mlx4_set_path()"),
-    "hns": Driver(
-        missing_arrows=dict.fromkeys(
-            [(RTS, SQD), (SQD, QPState.RESET), (SQD, RTS), (SQD, SQD), (SQE, RTS)], _HNS_NO_SQD
-        ),
-        max_sl_ethernet=7,
-        source="Linux drivers/infiniband/hw/hns/hns_roce_hw_v2.c, check_qp_state()",
-    ),
-    "irdma": Driver(
-        unchecked_without_state=(0, 0),
-        source="Linux drivers/infiniband/hw/irdma/verbs.c, irdma_modify_qp_roce()",
-    ),
-    "bnxt_re": Driver(
-        unchecked_without_state=(0, 0),
-        ignores_pkey_index=True,
-        responder_limit="max_qp_init_rd_atom",
-        source="Linux drivers/infiniband/hw/bnxt_re/ib_verbs.c, bnxt_re_modify_qp()",
-    ),
-})
-
-
-def driver_of(name: str | None) -> Driver:
-    """The ways of driver *name*; those of the core alone where it is unknown."""
-    return DRIVERS.get(name or "", UNKNOWN)

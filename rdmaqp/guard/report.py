@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
 
 from rdmaqp.guard.rules import RULES, Severity
 
@@ -57,29 +57,73 @@ class Finding:
         return {key: value for key, value in values.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A check that was not made, since something it needs is unknown."""
 
     rule: str
     needs: str
 
 
-@dataclass(slots=True)
+class About(Protocol):
+    """What a report is about. It is only asked when somebody reads the report."""
+
+    def subject(self) -> str:
+        """Whose call, and which: ``"RC queue pair 0x11 on rxe0, INIT → RTR"``."""
+
+    def present(self) -> tuple[str, ...]:
+        """The attributes that were given, for the reader's orientation."""
+
+    def tail(self) -> str:
+        """The last line of a refusal: that nothing was called, and where the queue pair is."""
+
+
 class Report:
     """All that the guard found in one request.
 
     Attributes:
-        subject: whose call, and which arrow: ``"RC queue pair 0x11 on rxe0, INIT → RTR"``.
-        present: the attributes given that belong here, for the reader's orientation.
-        tail: the last line of a refusal: that nothing was called, and where the queue pair is.
+        findings: what it has to say, in the order in which it asked.
+        skipped: the checks that were not made, each with what it needs.
+        remark: the caller's own word, after the last line of a refusal.
     """
 
-    subject: str = ""
-    present: tuple[str, ...] = ()
-    tail: str = ""
-    findings: list[Finding] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    __slots__ = ("_about", "findings", "remark", "skipped")
+
+    def __init__(self, about: About) -> None:
+        self._about = about
+        self.findings: list[Finding] = []
+        self.skipped: list[Skipped] = []
+        self.remark = ""
+
+    def __repr__(self) -> str:
+        return f"<Report {self.verdict}: {self.headline()}>"
+
+    def find(
+        self, rule: str, field: str, message: str, *, severity: Severity | None = None, given: Any = None,
+        allowed: str | None = None, fix: str | None = None, source: str | None = None,
+    ) -> None:  # fmt: skip
+        """Note a finding, with the rule's usual severity unless another is given."""
+        found = Finding(rule, severity or RULES[rule].severity, field, message, shown(given), allowed, fix, source)
+        self.findings.append(found)
+
+    def skip(self, rule: str, needs: str) -> None:
+        """Note that *rule* could not be checked."""
+        self.skipped.append(Skipped(rule, needs))
+
+    @property
+    def subject(self) -> str:
+        """Whose call, and which."""
+        return self._about.subject()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The attributes given that belong here."""
+        wrong = {finding.field for finding in self.findings if finding.severity == "error"}
+        return tuple(name for name in self._about.present() if name not in wrong)
+
+    @property
+    def tail(self) -> str:
+        """The last line of a refusal."""
+        return self._about.tail() + self.remark
 
     @property
     def errors(self) -> list[Finding]:
@@ -142,6 +186,17 @@ _GATHERED = ("mask-missing", "mask-excess")
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 _MARKS = {"mask-missing": "- missing", "mask-excess": "+ excess"}
 _MARK_OF = {"error": "× wrong", "warning": "! warning", "note": "· note"}
+
+
+def shown(value: Any) -> Any:
+    """*value* as it goes into a finding: short, and of a kind that JSON knows."""
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, int):
+        number = int(value)
+        return f"a number of {number.bit_length()} bits" if number.bit_length() > 63 else number
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _rows(finding: Finding) -> list[str]:

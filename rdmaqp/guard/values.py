@@ -1,223 +1,223 @@
-"""Is each value of its type, in its field's range, and within what the device and the port can?
+"""Is each value of its type, in its field's range, a member of its enumeration?
 
-Values are looked at as the caller gave them, before anything is narrowed to C: 256 must not become 0.
+Values are looked at as the caller gave them, before anything is narrowed to C: 256 must not become 0. What is right
+in itself goes into ``case.numbers``, and then to what device and port have to say about it (:mod:`.limits`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.model.attributes import AV_RANGES, FIELDS, GRH_RANGES, RATE_CODES, AddressVector, Field, as_int, enum_value
-from rdmaqp.model.enums import AccessFlag, AtomicCap, AttrMask, PortState, QPState, mtu_bytes
+from rdmaqp.guard import addressing
+from rdmaqp.guard.limits import LIMITS
+from rdmaqp.guard.report import shown
+from rdmaqp.model.attributes import (
+    AV_RANGES,
+    CODES,
+    FIELDS,
+    GRH_RANGES,
+    RATES,
+    AddressVector,
+    GlobalRoute,
+    as_int,
+    enum_value,
+)
+from rdmaqp.model.enums import MTU, AccessFlag, MigState, QPState, mtu_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rdmaqp.guard.case import Case
+    from rdmaqp.guard.report import Report
+    from rdmaqp.model.attributes import Field
 
 #: 0 and 1 that may as well be False and True.
 _SWITCHES = frozenset({"en_sqd_async_notify", "is_global"})
+#: Every access flag that the kernel defines, those for "optional" features (20…29) included.
+_ACCESS = int(sum(AccessFlag)) | 0x3FF00000
+_PORTS = frozenset({"port_num", "alt_port_num"})  # limits.py knows the device's
+
+_PLAIN = frozenset(
+    name for name, field in FIELDS.items() if field.enum is None and name not in ("ah_attr", "alt_ah_attr", "cap")
+)
+_RANGES = {name: (FIELDS[name].low, FIELDS[name].high) for name in _PLAIN - _PORTS}
+_AV_PARTS = tuple((name, low, high) for name, (low, high) in AV_RANGES.items() if name != "static_rate")
+_GRH_PARTS = tuple((name, low, high) for name, (low, high) in GRH_RANGES.items())
+_VECTORS = ("ah_attr", "alt_ah_attr")
+_CODED = frozenset({int, str, QPState, MTU, MigState})
+_RATE_CODES = frozenset(RATES.values())
 
 
 def check(case: Case) -> None:
-    """Every value that counts, then the limits of device and port."""
-    for name, value in case.given.items():
-        field = FIELDS[name]
-        if case.sets(field.mask) and name != "cap":
-            _field(case, field, value)
-    _ports(case)
-    _pkey(case)
-    _mtu(case)
-    _rd_atomic(case)
-    _access(case)
-    _habits(case)
-    _queues(case)
+    """Every value that counts, then what device and port say to it."""
+    numbers, given = case.numbers, case.given
+    for name, value in given.items():
+        known = None
+        if type(value) is int and name in _RANGES:
+            low, high = _RANGES[name]
+            if low <= value <= high and (value <= 0xFFFF or name != "qp_access_flags"):
+                known = value
+        if known is None:
+            known = _field(case, FIELDS[name], value)
+            if known is None:
+                continue
+        numbers[name] = known
+        if name in LIMITS:
+            LIMITS[name](case, known)
+    for name in _VECTORS:
+        if name in given and vector(case.report, name, given[name]):
+            addressing.check(case, name, given[name])
 
 
-def _field(case: Case, field: Field, value: Any) -> None:
-    if field.name in ("ah_attr", "alt_ah_attr"):
-        _address(case, field.name, value)
-    elif field.enum is not None:
-        _enum(case, field, value)
+def _field(case: Case, field: Field, value: Any) -> int | None:
+    """The number that *value* is; ``None`` with a finding where it is none, or the wrong one."""
+    name = field.name
+    if name in ("ah_attr", "alt_ah_attr", "cap"):
+        return None
+    if field.enum is not None:
+        known = CODES[name].get(value) if type(value) in _CODED and case.request.units is None else None
+        if name == "path_mtu":
+            known = None if known is None else 128 << known
+        return _enum(case, field, value) if known is None else known
+    number = int(value) if type(value) is bool and name in _SWITCHES else as_int(value)
+    if number is None:
+        if name == "qp_access_flags" and isinstance(value, (list, tuple)):
+            return access_names(case.report, name, value)
+        wrong_type(case.report, name, value, _range(field.low, field.high))
+    elif name in _PORTS:
+        return number
+    elif not field.low <= number <= field.high:
+        out_of_range(case.report, name, number, field.low, field.high)
     else:
-        _number(case, field.name, value, field.low, field.high)
+        if name == "qp_access_flags" and number & ~_ACCESS:
+            _access(case.report, name, number)
+        return number
+    return None
 
 
-def _enum(case: Case, field: Field, value: Any) -> None:
+def _enum(case: Case, field: Field, value: Any) -> int | None:
     assert field.enum is not None
-    number = as_int(value)
-    if not isinstance(value, str) and number is None:
-        case.find("value-type", field.name, f"{value!r} is a {type(value).__name__}", given=_show(value),
-                  allowed=field.allowed)
-        return
-    known = enum_value(field.enum, value)
-    if field.name == "path_mtu" and number is not None:
+    number, abi = as_int(value), case.request.units is not None
+    if number is None and not isinstance(value, str):
+        wrong_type(case.report, field.name, value, field.allowed)
+        return None
+    known = None if abi and isinstance(value, str) else enum_value(field.enum, value)
+    if known is None and field.name == "path_mtu" and number is not None and not abi:
         known = mtu_bytes(number)
     if known is None:
-        case.find("value-enum", field.name, f"{value!r} is not one of its values", given=_show(value),
-                  allowed=field.allowed)
+        abi_mtu = abi and field.name == "path_mtu"
+        why = "is not one of its values"
+        if number is not None and number > 0xFF:
+            why += f"; libibverbs would cut it to {number & 0xFF}"
+        case.report.find("value-enum", field.name, f"{_word(value)} {why}", given=value,
+                         allowed="1…5 (256…4096 bytes)" if abi_mtu else field.allowed)
+        return None
+    return mtu_bytes(known) if field.name == "path_mtu" else known
 
 
-def _number(case: Case, name: str, value: Any, low: int, high: int) -> None:
-    number = int(value) if isinstance(value, bool) and name.rsplit(".", 1)[-1] in _SWITCHES else as_int(value)
+def _access(report: Report, name: str, number: int) -> None:
+    report.find("value-enum", name, f"{number & ~_ACCESS & 0xFFFFFFFF:#x} is no access flag", given=f"{number:#x}",
+                allowed=", ".join(AccessFlag.__members__))
+
+
+def access_names(report: Report, name: str, value: Any) -> int | None:
+    """The flags of a list of names; ``None`` with a finding where one is unknown."""
+    bits = 0
+    for word in value:
+        flag = AccessFlag.__members__.get(word) if isinstance(word, str) else as_int(word)
+        if flag is None:
+            report.find("value-enum", name, f"{_word(word)} is no access flag", given=word,
+                        allowed=", ".join(AccessFlag.__members__))
+            return None
+        bits |= flag
+    return bits
+
+
+def access(report: Report, name: str, value: Any) -> int | None:
+    """The access flags of a value outside a modify call; ``None`` with a finding where they are none."""
+    if isinstance(value, (list, tuple)):
+        return access_names(report, name, value)
+    number = as_int(value)
     if number is None:
-        case.find("value-type", name, f"{value!r} is a {type(value).__name__}, not a whole number",
-                  given=_show(value), allowed=_range(low, high))
-    elif not low <= number <= high and not name.endswith("port_num"):  # _ports() knows the device's
-        case.find("value-range", name, f"{_show(number)} does not fit its {high.bit_length()} bits"
-                  if number > high else f"{_show(number)} is below {low}",
-                  given=_show(number), allowed=_range(low, high))
+        wrong_type(report, name, value, "a list of names")
+    elif number & ~_ACCESS:
+        _access(report, name, number)
+    else:
+        return number
+    return None
 
 
-def _address(case: Case, name: str, value: Any) -> None:
+# ---------------------------------------------------------------------- address vectors
+
+
+def vector(report: Report, name: str, value: Any) -> bool:
+    """Whether *value* is an address vector; its parts are judged by the way."""
     if not isinstance(value, AddressVector):
-        case.find("value-type", name, f"a {type(value).__name__} is not an AddressVector", given=_show(value))
-        return
-    _parts(case, name, value, AV_RANGES)
-    if value.grh is not None:
-        _parts(case, f"{name}.grh", value.grh, GRH_RANGES)
-    if as_int(value.static_rate) is not None and 0 <= value.static_rate <= 0xFF and value.static_rate not in RATE_CODES:
-        case.find("value-enum", f"{name}.static_rate", f"{value.static_rate} is not an ibv_rate code",
-                  given=value.static_rate, allowed="0, 2…24", fix="0 is as fast as the port")
+        wrong_type(report, name, value, "an AddressVector")
+        return False
+    for part, low, high in _AV_PARTS:
+        number = getattr(value, part)
+        if not (type(number) is int and low <= number <= high):
+            _part(report, f"{name}.{part}", number, low, high)
+    if value.static_rate not in _CUSTOMARY_RATE or type(value.static_rate) is not int:
+        rate(report, name, value.static_rate)
+    route = value.grh
+    if route is not None:
+        if not isinstance(route, GlobalRoute):
+            wrong_type(report, f"{name}.grh", route, "a GlobalRoute")
+            return False
+        for part, low, high in _GRH_PARTS:
+            number = getattr(route, part)
+            if not (type(number) is int and low <= number <= high):
+                _part(report, f"{name}.grh.{part}", number, low, high)
+    return True
 
 
-def _parts(case: Case, name: str, holder: Any, ranges: Mapping[str, tuple[int, int]]) -> None:
-    for part, (low, high) in ranges.items():
-        value = getattr(holder, part)
-        if value is not None or part != "is_global":
-            _number(case, f"{name}.{part}", value, low, high)
+_CUSTOMARY_RATE = (0,)
+
+
+def _part(report: Report, place: str, value: Any, low: int, high: int) -> None:
+    if value is None:
+        return  # unknown, or follows from the rest
+    number = int(value) if type(value) is bool and place.endswith(".is_global") else as_int(value)
+    if number is None:
+        wrong_type(report, place, value, _range(low, high))
+    elif not low <= number <= high and not place.endswith("port_num"):
+        out_of_range(report, place, number, low, high)
+
+
+def rate(report: Report, name: str, value: Any) -> int | None:
+    """The code of a static rate, given as such or by its name."""
+    if value is None:
+        return None
+    number = RATES.get(value) if isinstance(value, str) else as_int(value)
+    if number is None and not isinstance(value, str):
+        wrong_type(report, f"{name}.static_rate", value, "0, 2…24")
+    elif number not in _RATE_CODES:
+        report.find("value-enum", f"{name}.static_rate", f"{_word(value)} is not an ibv_rate code", given=value,
+                    allowed="0, 2…24", fix="0 is as fast as the port")
+        number = None
+    return number
+
+
+# ---------------------------------------------------------------------- words
+
+
+def wrong_type(report: Report, name: str, value: Any, allowed: str) -> None:
+    """That *value* is not of the type that the field takes."""
+    report.find("value-type", name, f"{_word(value)} is a {type(value).__name__}", given=value, allowed=allowed)
+
+
+def out_of_range(report: Report, name: str, number: int, low: int, high: int) -> None:
+    """That *number* does not fit."""
+    why = f"is below {low}" if number < low else f"does not fit its {high.bit_length()} bits"
+    report.find("value-range", name, f"{_word(number)} {why}", given=number, allowed=_range(low, high))
 
 
 def _range(low: int, high: int) -> str:
     return f"{low}…{high:#x}" if high > 0xFFFF else f"{low}…{high}"
 
 
-def _show(value: Any) -> Any:
-    """*value* as it goes into a finding: short, and of a kind that JSON knows."""
-    if isinstance(value, int) and abs(value) > 0xFFFF:
-        return f"{value:#x}" if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
-    return value if isinstance(value, (int, str)) else repr(value)[:80]
-
-
-# ---------------------------------------------------------------------- limits
-
-
-def _ports(case: Case) -> None:
-    count = case.request.device.phys_port_cnt
-    for name, bit, value in _port_numbers(case):
-        number = as_int(value)
-        if number is None:
-            continue
-        if count is None and 1 <= number <= 0xFF:
-            case.skip("port-range", "device.phys_port_cnt")
-        elif number < 1 or number > (0xFF if count is None else count):
-            case.find("port-range", name, f"the device has no port {_show(number)}", given=_show(number),
-                      allowed="1" if count == 1 else f"1…{count or 255}")
-        elif bit == AttrMask.PORT and case.request.port.num == number:
-            _active(case)
-
-
-def _port_numbers(case: Case) -> list[tuple[str, int, Any]]:
-    numbers: list[tuple[str, int, Any]] = []
-    if case.sets(AttrMask.PORT) and "port_num" in case.given:
-        numbers.append(("port_num", AttrMask.PORT, case.given["port_num"]))
-    if case.sets(AttrMask.ALT_PATH) and "alt_port_num" in case.given:
-        numbers.append(("alt_port_num", AttrMask.ALT_PATH, case.given["alt_port_num"]))
-    for name, bit in (("ah_attr", AttrMask.AV), ("alt_ah_attr", AttrMask.ALT_PATH)):
-        address = case.value(name, bit)
-        if isinstance(address, AddressVector):
-            numbers.append((f"{name}.port_num", bit, address.port_num))
-    return numbers
-
-
-def _active(case: Case) -> None:
-    state = case.request.port.state
-    if state is not None and state is not PortState.ACTIVE:
-        case.find("port-inactive", "port_num", f"port {case.request.port.num} is {state.name}, not ACTIVE: nothing "
-                  "will go through it", given=case.request.port.num, fix="bring the link up; `rdmaqp devices` shows it")
-
-
-def _pkey(case: Case) -> None:
-    index = as_int(case.value("pkey_index", AttrMask.PKEY_INDEX))
-    if index is None:
-        return
-    length = 1 if case.is_ethernet else case.request.port.pkey_tbl_len
-    if length is None:
-        case.skip("pkey-range", "port.pkey_tbl_len")
-    elif index >= length:
-        ignored = case.driver.ignores_pkey_index
-        case.find("pkey-range", "pkey_index", f"{index} is past the end of the port's P_Key table"
-                  + ("; this driver ignores it, others refuse it" if ignored else ""),
-                  severity="warning" if ignored else "error", given=index, allowed=_range(0, length - 1))
-    elif index in case.request.pkeys and not case.request.pkeys[index] & 0x8000:
-        key = case.request.pkeys[index]
-        case.find("pkey-limited", "pkey_index", f"the key at {index} is {key:#06x}, a limited member: two limited "
-                  "members cannot talk to each other" if key else f"the key at {index} is empty", given=index)
-
-
-def _mtu(case: Case) -> None:
-    value = as_int(case.value("path_mtu", AttrMask.PATH_MTU))
-    asked = None if value is None else mtu_bytes(value)
-    if asked is None:
-        return
-    active = case.request.port.active_mtu
-    if active is None:
-        case.skip("mtu-over-active", "port.active_mtu")
-    elif asked > active:
-        case.find("mtu-over-active", "path_mtu", f"{asked} is above the port's active MTU, {active}", given=asked,
-                  allowed=f"256…{active}", fix=f"path_mtu={active}, or less where the peer's port carries less")
-
-
-def _rd_atomic(case: Case) -> None:
-    for name, bit, limit in (
-        ("max_rd_atomic", AttrMask.MAX_QP_RD_ATOMIC, case.driver.initiator_limit),
-        ("max_dest_rd_atomic", AttrMask.MAX_DEST_RD_ATOMIC, case.driver.responder_limit),
-    ):
-        value = as_int(case.value(name, bit))
-        if value is None:
-            continue
-        most = getattr(case.request.device, limit)
-        if most is None:
-            case.skip("rd-atomic-over-device", f"device.{limit}")
-        elif most < value <= 0xFF:
-            case.find("rd-atomic-over-device", name, f"{value} is above the device's {limit}, {most}", given=value,
-                      allowed=f"0…{most}", fix=f"{name}={most}")
-
-
-def _access(case: Case) -> None:
-    flags = as_int(case.value("qp_access_flags", AttrMask.ACCESS_FLAGS))
-    if flags is not None and flags & AccessFlag.REMOTE_ATOMIC and case.request.device.atomic_cap is AtomicCap.NONE:
-        case.find("atomic-unsupported", "qp_access_flags", "REMOTE_ATOMIC is allowed, and the device has no atomics",
-                  given="REMOTE_ATOMIC")
-    if flags is None and case.request.qp.access_flags is not None:
-        flags = int(case.request.qp.access_flags)
-    served = case.value("max_dest_rd_atomic", AttrMask.MAX_DEST_RD_ATOMIC)
-    if served == 0 and flags is not None and flags & (AccessFlag.REMOTE_READ | AccessFlag.REMOTE_ATOMIC):
-        case.find("rd-atomic-disables", "max_dest_rd_atomic", "0 serves no remote read or atomic, which the access "
-                  "flags allow", given=0, fix="max_dest_rd_atomic=1 or more")
-
-
-def _habits(case: Case) -> None:
-    """Legal values that surprise."""
-    if case.value("timeout", AttrMask.TIMEOUT) == 0:
-        case.find("timeout-infinite", "timeout", "0 waits for ever: a dead peer is never noticed", given=0,
-                  fix="timeout=14 (67 ms) is customary")
-    if case.value("min_rnr_timer", AttrMask.MIN_RNR_TIMER) == 0:
-        case.find("rnr-timer-longest", "min_rnr_timer", "0 is the longest wait, 655 ms, not the shortest", given=0,
-                  fix="min_rnr_timer=12 (0.64 ms) is customary; 1 is the shortest")
-    for name, bit in (("retry_cnt", AttrMask.RETRY_CNT), ("rnr_retry", AttrMask.RNR_RETRY)):
-        if case.value(name, bit) == 0:
-            case.find("retry-none", name, "0 gives up at the first loss", given=0, fix=f"{name}=7 is customary")
-    key = as_int(case.value("qkey", AttrMask.QKEY))
-    if key is not None and 0x80000000 <= key <= 0xFFFFFFFF:
-        case.find("qkey-privileged", "qkey", f"{key:#x} has bit 31 set, which needs CAP_NET_RAW", given=f"{key:#x}")
-
-
-def _queues(case: Case) -> None:
-    qp = case.request.qp
-    if case.goal is QPState.RESET and case.rule is not None and case.state is not QPState.RESET and qp.outstanding:
-        case.find("reset-loses-completions", "qp_state", f"{qp.outstanding} sends are outstanding: RESET drops them "
-                  "without completions", given="RESET", fix="go to ERR first and reap the flushed completions")
-    if case.goal is QPState.RTR and case.state is QPState.INIT and qp.recv_posted == 0 and qp.srq is False:
-        case.find("recv-queue-empty", "qp_state", "no receive is posted: the peer's first message finds no buffer",
-                  given="RTR", fix="post receives in INIT")
+def _word(value: Any) -> str:
+    short = shown(value)
+    if isinstance(short, int) and not isinstance(short, bool) and abs(short) > 0xFFFF:
+        return f"{short:#x}"
+    return repr(short) if isinstance(value, str) else str(short)

@@ -224,6 +224,19 @@ RATES: Mapping[str, int] = MappingProxyType({
 RATE_CODES = frozenset(RATES.values())
 
 
+def _codes(enum: type[IntEnum]) -> Mapping[Any, int]:
+    words: dict[Any, int] = {name: int(member) for name, member in enum.__members__.items()}
+    return MappingProxyType(words | {name.lower(): code for name, code in words.items()} | {
+        int(member): int(member) for member in enum
+    })
+
+
+#: Attribute with an enumeration -> what may be given for it, names and numbers, and the number meant.
+CODES: Mapping[str, Mapping[Any, int]] = MappingProxyType(
+    {name: _codes(field.enum) for name, field in FIELDS.items() if field.enum is not None}
+)
+
+
 def as_int(value: object) -> int | None:
     """*value* as an integer where it is one (NumPy's too); ``None`` for everything else, ``bool`` included."""
     if isinstance(value, bool):

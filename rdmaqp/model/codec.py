@@ -184,7 +184,7 @@ _DEVICE: dict[str, Reader] = {
 }  # fmt: skip
 _PORT: dict[str, Reader] = {
     "num": _n, "state": words.member(PortState), "link_layer": words.member(LinkLayer), "active_mtu": words.mtu,
-    "max_mtu": words.mtu, "lid": _n, "lmc": _n, "gid_tbl_len": _n, "pkey_tbl_len": _n, "grh_required": words.switch,
+    "max_mtu": words.mtu, "lid": _n, "lmc": words.lmc, "gid_tbl_len": _n, "pkey_tbl_len": _n, "grh_required": words.switch,
 }  # fmt: skip
 _GID: dict[str, Reader] = {"index": _n, "gid": words.gid, "type": words.member(GidType), "netdev": _t}
 _CAP: dict[str, Reader] = dict.fromkeys(QPCap.__slots__, _n)
@@ -202,7 +202,7 @@ _PEER: dict[str, Reader] = {
     "qp_num": _n, "psn": _n, "qp_type": words.member(QPType), "link_layer": words.member(LinkLayer), "lid": _n,
     "gid": words.gid, "gid_index": _n, "gid_type": words.member(GidType), "path_mtu": words.mtu,
     "max_rd_atomic": _n, "max_dest_rd_atomic": _n, "pkey": _n, "pkey_index": _n, "port_num": _n,
-    "port_state": words.member(PortState), "grh_required": words.switch, "lmc": _n, "qkey": _n, "rx_depth": _n,
+    "port_state": words.member(PortState), "grh_required": words.switch, "lmc": words.lmc, "qkey": _n, "rx_depth": _n,
     "sees_qp_num": _n, "sees_psn": _n,
 }  # fmt: skip
 _ROUTE: dict[str, Reader] = dict.fromkeys(GlobalRoute.__slots__, _loose) | {"dgid": lambda value: value}

@@ -75,6 +75,14 @@ def number(value: object) -> int:
     raise RequestError(f"{shown(value)} is not a whole number of 0 or more (or \"0x…\")")
 
 
+def lmc(value: object) -> int:
+    """A LID mask control: how many low bits of a LID are free."""
+    known = number(value)
+    if known > 7:
+        raise RequestError(f"{shown(value)} is no LMC: 0…7")
+    return known
+
+
 def text(value: object) -> str:
     """A string."""
     if type(value) is not str:

@@ -6,7 +6,7 @@ of them: the attributes of RESET → INIT → RTR → RTS, for InfiniBand and fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
@@ -141,6 +141,20 @@ def bring_up(
             rnr_retry=rnr_retry,
             sq_psn=local.psn,
             max_rd_atomic=_smaller(local.max_rd_atomic, remote.max_dest_rd_atomic, 1),
+        ),
+    )
+
+
+def as_agreed(local: Endpoint, remote: Endpoint) -> Endpoint:
+    """*remote* as it will be once both ends have brought themselves up by :func:`bring_up`.
+
+    A record says what an end can; what it uses is the smaller of both ends'. That is what the guard compares with.
+    """
+    return replace(
+        remote,
+        path_mtu=None if remote.path_mtu is None else _smaller(local.path_mtu, remote.path_mtu, 1024),
+        max_rd_atomic=None if remote.max_rd_atomic is None else _smaller(
+            local.max_dest_rd_atomic, remote.max_rd_atomic, 1
         ),
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rdmaqp.model.enums import AttrMask, QPState, QPType
+from rdmaqp.model.enums import AttrMask, DriverType, QPState, QPType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,29 +174,67 @@ _RAW_PACKET = {
 Arrow = tuple[QPState, QPState]
 
 
-def _whole(rows: dict[Arrow, Rule]) -> Mapping[Arrow, Rule]:
-    """The bare arrows and *rows*, row by row and column by column as in the kernel, with plain integers."""
+def _plain(rows: dict[Arrow, Rule]) -> Mapping[Arrow, Rule]:
+    """*rows*, row by row and column by column as in the kernel, with plain integers."""
     return MappingProxyType({
-        arrow: Rule(int(rule.required), int(rule.optional)) for arrow, rule in sorted((_BARE | rows).items())
+        arrow: Rule(int(rule.required), int(rule.optional)) for arrow, rule in sorted(rows.items())
     })
 
 
 TABLE: Mapping[QPType, Mapping[Arrow, Rule]] = MappingProxyType({
-    QPType.RC: _whole(_RC),
-    QPType.UC: _whole(_UC),
-    QPType.UD: _whole(_UD),
-    QPType.XRC_SEND: _whole(_XRC_SEND),
-    QPType.XRC_RECV: _whole(_XRC_RECV),
-    QPType.RAW_PACKET: _whole(_RAW_PACKET),
+    QPType.RC: _plain(_BARE | _RC),
+    QPType.UC: _plain(_BARE | _UC),
+    QPType.UD: _plain(_BARE | _UD),
+    QPType.XRC_SEND: _plain(_BARE | _XRC_SEND),
+    QPType.XRC_RECV: _plain(_BARE | _XRC_RECV),
+    QPType.RAW_PACKET: _plain(_BARE | _RAW_PACKET),
 })
 
 
-def next_states(qp_type: QPType, state: QPState) -> tuple[QPState, ...]:
-    """The states that *state* leads to by modify, in order; for ``QPType.DRIVER`` (not in the table) none."""
-    return tuple(goal for start, goal in TABLE.get(qp_type, {}) if start == state)
+#: A driver's own types are not in the kernel's table: each has one in its driver.
+#: DCI: Linux drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok(), which wants STATE in every mask.
+#: DCT: the same file, mlx5_ib_modify_dct(): two arrows, exact masks, no way back.
+#: SRD: Linux drivers/infiniband/hw/efa/efa_verbs.c, srd_qp_state_table: UD, and a receiver-not-ready retry.
+_STATE = int(AttrMask.STATE)
+_DCI = {(start, RESET): Rule(_STATE) for start in QPState} | {
+    (start, ERR): Rule(_STATE) for start in QPState if start is not RESET
+} | {
+    (RESET, INIT): Rule(_STATE | PKEY_INDEX | PORT),
+    (INIT, INIT): Rule(_STATE, PKEY_INDEX | PORT),
+    (INIT, RTR): Rule(_STATE | PATH_MTU, PKEY_INDEX | AV),
+    (RTR, RTS): Rule(_STATE | TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC | SQ_PSN, MIN_RNR_TIMER),
+    (RTS, RTS): Rule(_STATE, MIN_RNR_TIMER),
+}
+_DCT = {
+    (RESET, INIT): Rule(_STATE | ACCESS_FLAGS | PKEY_INDEX | PORT),
+    (INIT, RTR): Rule(_STATE | MIN_RNR_TIMER | AV | PATH_MTU),
+}
+_SRD = _BARE | _UD | {(RTR, RTS): Rule(SQ_PSN, CUR_STATE | QKEY | RNR_RETRY)}
+
+DRIVER_TABLE: Mapping[DriverType, Mapping[Arrow, Rule]] = MappingProxyType({
+    DriverType.DCI: _plain(_DCI),
+    DriverType.DCT: _plain(_DCT),
+    DriverType.SRD: _plain(_SRD),
+})
+
+_EMPTY: Mapping[Arrow, Rule] = MappingProxyType({})
 
 
-def path(qp_type: QPType, state: QPState, goal: QPState) -> tuple[QPState, ...] | None:
+def table_of(qp_type: QPType, driver_type: DriverType | None = None) -> Mapping[Arrow, Rule]:
+    """The rows of a type; for ``DRIVER`` those of *driver_type*, none where that is unknown."""
+    if driver_type is not None and qp_type is QPType.DRIVER:
+        return DRIVER_TABLE[driver_type]
+    return TABLE.get(qp_type, _EMPTY)
+
+
+def next_states(qp_type: QPType, state: QPState, driver_type: DriverType | None = None) -> tuple[QPState, ...]:
+    """The states that *state* leads to by modify, in order."""
+    return tuple(goal for start, goal in table_of(qp_type, driver_type) if start == state)
+
+
+def path(
+    qp_type: QPType, state: QPState, goal: QPState, driver_type: DriverType | None = None
+) -> tuple[QPState, ...] | None:
     """The shortest way from *state* to *goal*, both included, or ``None``. It never leads through ERR."""
     ways: list[tuple[QPState, ...]] = [(state,)]
     seen = {state}
@@ -204,16 +242,16 @@ def path(qp_type: QPType, state: QPState, goal: QPState) -> tuple[QPState, ...] 
         way = ways.pop(0)
         if way[-1] == goal:
             return way
-        for step in next_states(qp_type, way[-1]):
+        for step in next_states(qp_type, way[-1], driver_type):
             if step not in seen and (step is not ERR or goal is ERR):
                 seen.add(step)
                 ways.append((*way, step))
     return None
 
 
-def belongs_to(qp_type: QPType, bit: int) -> tuple[Arrow, ...]:
+def belongs_to(qp_type: QPType, bit: int, driver_type: DriverType | None = None) -> tuple[Arrow, ...]:
     """The arrows that take *bit*: those that require it where there are such, else those that allow it."""
-    rows = TABLE.get(qp_type, {}).items()
+    rows = table_of(qp_type, driver_type).items()
     return tuple(arrow for arrow, rule in rows if rule.required & bit) or tuple(
         arrow for arrow, rule in rows if rule.optional & bit
     )

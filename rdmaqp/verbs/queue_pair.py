@@ -12,7 +12,7 @@ from rdmaqp.errors import GuardError, InvalidStateTransition, VerbsError
 from rdmaqp.guard import GuardWarning, Report
 from rdmaqp.guard import check as judge
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, as_int, enum_value
-from rdmaqp.model.endpoint import BringUp, Endpoint, bring_up
+from rdmaqp.model.endpoint import BringUp, Endpoint, as_agreed, bring_up
 from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
 from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
@@ -153,7 +153,7 @@ class QueuePair(Resource):
     def _modify(self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None) -> Report:
         state, doubt = self._state_to_judge_by()
         report = self.report = judge(modify.request(self, attr, mask, state, peer))
-        report.tail += doubt
+        report.remark = doubt
         if report.refused:
             wrong = any(finding.rule == "transition-illegal" for finding in report.errors)
             raise (InvalidStateTransition if wrong else GuardError)(report)
@@ -245,7 +245,7 @@ class QueuePair(Resource):
         state, _ = self._state_to_judge_by()
         for start, attr in zip((QPState.RESET, QPState.INIT, QPState.RTR), steps, strict=True):
             if state <= start or state > QPState.RTR:  # the guard says what is wrong with a later one
-                self._modify(attr, None, remote)
+                self._modify(attr, None, as_agreed(local, remote))
         return steps
 
     # ------------------------------------------------------------------ posting

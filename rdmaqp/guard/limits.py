@@ -1,0 +1,265 @@
+"""What device, port and habit say to a value that is right in itself: one function an attribute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rdmaqp.guard.case import STATE
+from rdmaqp.guard.report import shown
+from rdmaqp.model.enums import AccessFlag, AtomicCap, LinkLayer, PortState, QPState, QPType
+from rdmaqp.model.timers import timeout_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rdmaqp.guard.case import Case
+    from rdmaqp.guard.report import Report
+    from rdmaqp.model.request import PortFacts, Request
+
+_REMOTE_READ = int(AccessFlag.REMOTE_READ | AccessFlag.REMOTE_ATOMIC)
+_REMOTE_ATOMIC = int(AccessFlag.REMOTE_ATOMIC)
+_LIMITED = 0x8000
+
+
+def port(report: Report, request: Request, name: str, number: int, *, only_first: bool = False) -> bool:
+    """Whether the device has port *number*; a finding where it has not."""
+    count = 1 if only_first else request.device.phys_port_cnt
+    if count is None:
+        if 1 <= number <= 0xFF:
+            report.skip("port-range", "device.phys_port_cnt")
+            return True
+    elif 1 <= number <= count:
+        return True
+    report.find("port-range", name, f"the device has no port {shown(number)}", given=number,
+                allowed="1" if count == 1 else f"1…{count or 255}", fix="`rdmaqp devices` lists the ports")
+    return False
+
+
+def _port_num(case: Case, number: int) -> None:
+    port(case.report, case.request, "port_num", number, only_first=case.driver.first_port_only)
+    address = case.given.get("ah_attr")
+    theirs = getattr(address, "port_num", number)
+    if type(theirs) is int and theirs != number and not (case.mask & STATE and case.goal is QPState.RTR):
+        case.report.find("port-mismatch", "ah_attr.port_num", f"{theirs} is not port_num, {number}", given=theirs,
+                         allowed=str(number), fix=f"port_num={number} in both")
+    raw = case.type is QPType.RAW_PACKET and case.driver.raw_on_ethernet_only
+    if raw and case.port.link_layer is LinkLayer.INFINIBAND:
+        case.report.find("qp-type-unsupported", "port_num", f"{case.driver.name} has raw packets on Ethernet ports "
+                         "only", given=number, source=case.driver.source)
+
+
+def _alt_port_num(case: Case, number: int) -> None:
+    port(case.report, case.request, "alt_port_num", number, only_first=case.driver.first_port_only)
+    theirs = getattr(case.given.get("alt_ah_attr"), "port_num", number)
+    if type(theirs) is int and theirs != number:
+        case.report.find("port-mismatch", "alt_ah_attr.port_num", f"{theirs} is not alt_port_num, {number}",
+                         given=theirs, allowed=str(number), fix=f"port_num={number} in both")
+
+
+def _pkey_index(case: Case, index: int) -> None:
+    if case.iwarp:
+        return
+    driver, report = case.driver, case.report
+    length = 1 if case.ethernet or driver.first_pkey_only else case.port.pkey_tbl_len
+    key = case.request.pkeys.get(index)
+    if length is None:
+        report.skip("pkey-range", "port.pkey_tbl_len")
+    elif index >= length:
+        ignored = driver.ignores_pkey_index
+        report.find("pkey-range", "pkey_index", f"{index} is past the end of the port's P_Key table"
+                    + (f"; {driver.name} ignores it, others refuse it" if ignored else ""),
+                    severity="warning" if ignored else "error", given=index,
+                    allowed="0" if length == 1 else f"0…{length - 1}", fix="pkey_index=0",
+                    source=driver.source or None)
+        return
+    if key is not None and not key & _LIMITED:
+        report.find("pkey-limited", "pkey_index", f"the key at {index} is {key:#06x}, a limited member: two limited "
+                    "members cannot talk to each other" if key & 0x7FFF else f"the key at {index} is invalid",
+                    given=index, fix=_full_member(case.request))
+
+
+def _full_member(request: Request) -> str | None:
+    index = next((index for index, key in request.pkeys.items() if key & _LIMITED and key & 0x7FFF), None)
+    return None if index is None else f"pkey_index={index} is {request.pkeys[index]:#06x}, a full member"
+
+
+def _path_mtu(case: Case, asked: int) -> None:
+    active, driver, report = case.port.active_mtu, case.driver, case.report
+    if not driver.mtu_low <= asked <= driver.mtu_high:
+        report.find("value-driver", "path_mtu", f"{driver.name} has no MTU of {asked}", given=asked,
+                    allowed=f"{driver.mtu_low}…{driver.mtu_high}", source=driver.source)
+    if case.iwarp:
+        return
+    if active is None:
+        report.skip("mtu-over-active", "port.active_mtu")
+    elif asked > active:
+        report.find("mtu-over-active", "path_mtu", f"{asked} is above the port's active MTU, {active}", given=asked,
+                    allowed=f"256…{active}", fix=f"path_mtu={active}, or less where the peer's port carries less")
+
+
+def _depth(case: Case, name: str, limit: str, value: int) -> None:
+    driver, report = case.driver, case.report
+    most = getattr(case.request.device, limit)
+    if case.iwarp:
+        return
+    if value > driver.depth_most:
+        report.find("rd-atomic-over-device", name, f"{driver.name} rounds {value} up to 256, which is stored in eight "
+                    "bits as 0", given=value, allowed=f"0…{min(most or 255, driver.depth_most)}",
+                    fix=f"{name}={min(most or 255, driver.depth_most)}", source=driver.source)
+    elif most is None:
+        report.skip("rd-atomic-over-device", f"device.{limit}")
+    elif value > most:
+        unchecked = name in driver.unchecked_depths
+        report.find("rd-atomic-over-device", name, f"{value} is above the device's {limit}, {most}"
+                    + (f"; {driver.name} does not check it" if unchecked else ""),
+                    severity="warning" if unchecked else "error", given=value, allowed=f"0…{most}",
+                    fix=f"{name}={most}", source=driver.source or None)
+    elif driver.rounds_depths and value & (value - 1):
+        report.find("value-rounded", name, f"{driver.name} rounds {value} up to {1 << value.bit_length()}",
+                    given=value, source=driver.source)
+
+
+def _max_rd_atomic(case: Case, value: int) -> None:
+    _depth(case, "max_rd_atomic", case.driver.initiator_limit, value)
+
+
+def _max_dest_rd_atomic(case: Case, value: int) -> None:
+    _depth(case, "max_dest_rd_atomic", case.driver.responder_limit, value)
+    device = case.request.device
+    if value == 0:
+        _serves_none(case)
+    elif device.max_res_rd_atom and device.res_rd_atom_in_use is not None:
+        left = device.max_res_rd_atom - device.res_rd_atom_in_use
+        if value > left:
+            case.report.find("rd-atomic-budget", "max_dest_rd_atomic", f"{value} is more than what is left of the "
+                             f"device's max_res_rd_atom: {max(left, 0)} of {device.max_res_rd_atom}", given=value,
+                             allowed=f"0…{max(left, 0)}", fix="less here, or fewer queue pairs")
+
+
+def _serves_none(case: Case) -> None:
+    flags = case.numbers.get("qp_access_flags")
+    if flags is None:  # it may still stand further on in the struct
+        later = case.given.get("qp_access_flags", case.request.qp.access_flags)
+        flags = int(later) if isinstance(later, int) else None
+    if flags is not None and flags & _REMOTE_READ:
+        case.report.find("rd-atomic-disables", "max_dest_rd_atomic", "0 serves no remote read or atomic, which the "
+                         "access flags allow", given=0, fix="max_dest_rd_atomic=1 or more")
+
+
+def atomics(report: Report, request: Request, name: str, flags: int) -> None:
+    """REMOTE_ATOMIC on a device that has no atomics."""
+    if flags & _REMOTE_ATOMIC and request.device.atomic_cap is AtomicCap.NONE:
+        report.find("atomic-unsupported", name, "REMOTE_ATOMIC is allowed, and the device has no atomics "
+                    "(atomic_cap is NONE)", given="REMOTE_ATOMIC", fix="leave REMOTE_ATOMIC out")
+
+
+def _access_flags(case: Case, flags: int) -> None:
+    if flags & _REMOTE_ATOMIC:
+        atomics(case.report, case.request, "qp_access_flags", flags)
+    driver, kernel = case.driver, case.request.kernel
+    refused = flags & ~driver.access_flags
+    if refused and driver.access_since is not None and kernel is not None and kernel >= driver.access_since:
+        names = ", ".join(str(flag.name) for flag in AccessFlag if flag & refused) or f"{refused:#x}"
+        case.report.find("value-driver", "qp_access_flags", f"{driver.name} refuses {names} for a queue pair",
+                         given=f"{flags:#x}", fix=f"leave {names} out", source=driver.source)
+
+
+def _timeout(case: Case, code: int) -> None:
+    report = case.report
+    if code == 0:
+        report.find("timeout-infinite", "timeout", "0 waits for ever: a dead peer is never noticed", given=0,
+                    fix="timeout=14 (67 ms) is customary")
+        return
+    if code > case.driver.timeout_high:
+        report.find("value-driver", "timeout", f"some {case.driver.name} devices do not program more than "
+                    f"{case.driver.timeout_high}", severity="note", given=code, source=case.driver.source)
+    retries = case.given.get("retry_cnt")
+    if code > 17 and type(retries) is int and 0 <= retries <= 7:
+        seconds = (timeout_seconds(code) or 0) * (retries + 1)
+        report.find("dead-peer-time", "timeout", f"a dead peer is noticed after {seconds:.0f} s and more ({retries} "
+                    f"retries)", severity="note", given=code)
+
+
+def _min_rnr_timer(case: Case, code: int) -> None:
+    if code == 0:
+        case.report.find("rnr-timer-longest", "min_rnr_timer", "0 is the longest wait, 655 ms, not the shortest",
+                         given=0, fix="min_rnr_timer=12 (0.64 ms) is customary; 1 is the shortest")
+
+
+def _retry_cnt(case: Case, count: int) -> None:
+    if count == 0:
+        case.report.find("retry-none", "retry_cnt", "0 gives up at the first loss", given=0,
+                         fix="retry_cnt=7 is customary")
+
+
+def _rnr_retry(case: Case, count: int) -> None:
+    if count == 0:
+        case.report.find("retry-none", "rnr_retry", "0 gives up at the first receiver that is not ready", given=0,
+                         fix="rnr_retry=7 (for ever) is customary")
+
+
+def _qkey(case: Case, key: int) -> None:
+    if not key & 0x80000000:
+        return
+    privileged = case.request.process.privileged
+    if not privileged:
+        case.report.find(
+            "qkey-privileged", "qkey", f"{key:#x} has bit 31 set, which needs CAP_NET_RAW"
+            + ("" if privileged is None else ", and this process has it not"),
+            severity="warning" if privileged is None else "error", given=f"{key:#x}", allowed="0…0x7fffffff",
+            fix="a key below 0x80000000, CAP_NET_RAW, or `rdma system set privileged-qkey on`",
+        )
+
+
+def _dest_qp_num(case: Case, number: int) -> None:
+    if number < 2:
+        case.report.find("qpn-reserved", "dest_qp_num", f"{number} is a management queue pair, never a peer",
+                         given=number, allowed="2…0xffffff", fix="give the number that the peer says")
+
+
+#: Attribute -> what is said to its value.
+LIMITS: Mapping[str, Callable[[Case, int], None]] = {
+    "port_num": _port_num, "alt_port_num": _alt_port_num, "pkey_index": _pkey_index, "path_mtu": _path_mtu,
+    "max_rd_atomic": _max_rd_atomic, "max_dest_rd_atomic": _max_dest_rd_atomic, "qp_access_flags": _access_flags,
+    "timeout": _timeout, "min_rnr_timer": _min_rnr_timer, "retry_cnt": _retry_cnt, "rnr_retry": _rnr_retry,
+    "qkey": _qkey, "dest_qp_num": _dest_qp_num,
+}  # fmt: skip
+
+
+def queues(case: Case) -> None:
+    """What becomes of the work that is, or is not, posted; whether the port is up."""
+    qp, goal = case.request.qp, case.goal
+    if not case.mask & STATE or goal is None:
+        return
+    if goal is QPState.RESET:
+        if qp.outstanding and case.state is not QPState.RESET:
+            case.report.find("reset-loses-completions", "qp_state", f"{qp.outstanding} sends are outstanding: RESET "
+                             "drops them without completions", given="RESET",
+                             fix="go to ERR first and reap the flushed completions")
+        return
+    if goal is QPState.RTR and case.state is QPState.INIT and qp.recv_posted == 0 and qp.srq is False:
+        _no_receive(case)
+    if goal in _BRING_UP:
+        inactive(case.report, case.port, "port_num")
+
+
+_BRING_UP = frozenset({QPState.INIT, QPState.RTR, QPState.RTS})
+_WITHOUT_RECEIVES = frozenset({QPType.XRC_SEND, QPType.XRC_RECV})
+
+
+def _no_receive(case: Case) -> None:
+    qp = case.request.qp
+    own = qp.driver_type is not None and qp.driver_type.name != "SRD"
+    if case.type in _WITHOUT_RECEIVES or own or (qp.cap is not None and qp.cap.max_recv_wr == 0):
+        return
+    case.report.find("recv-queue-empty", "qp_state", "no receive is posted: the peer's first message finds no buffer",
+                     given="RTR", fix="post receives in INIT")
+
+
+def inactive(report: Report, facts: PortFacts, name: str) -> None:
+    """A port that carries nothing now."""
+    state = facts.state
+    if state is not None and state is not PortState.ACTIVE and state is not PortState.NOP:
+        report.find("port-inactive", name, f"port {facts.num if facts.num is not None else ''} is {state.name}, not "
+                    "ACTIVE: nothing goes through it", given=facts.num, fix="bring the link up; `rdmaqp devices` "
+                    "shows the ports")

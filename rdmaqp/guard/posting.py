@@ -1,0 +1,250 @@
+"""Does the queue pair take this work request: its state, its queues, its type, the memory it names?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.guard.case import is_iwarp, kind_of
+from rdmaqp.guard.driver_rows import driver_of
+from rdmaqp.guard.report import Report
+from rdmaqp.guard.values import out_of_range, wrong_type
+from rdmaqp.model.acts import Piece, Post, WROpcode
+from rdmaqp.model.attributes import as_int, enum_value
+from rdmaqp.model.enums import AccessFlag, DriverType, QPState, QPType
+
+if TYPE_CHECKING:
+    from rdmaqp.guard.drivers import Driver
+    from rdmaqp.model.request import Region, Request
+
+_Op = WROpcode
+RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
+_TOO_EARLY = {"send": frozenset({RESET, INIT, RTR}), "recv": frozenset({RESET})}
+_FLUSHES = {"send": frozenset({ERR, SQE}), "recv": frozenset({ERR})}
+_NO_RECEIVE_QUEUE = frozenset({QPType.XRC_SEND, QPType.XRC_RECV})
+
+_DATAGRAM = frozenset({_Op.SEND, _Op.SEND_WITH_IMM})
+_UNRELIABLE = _DATAGRAM | {
+    _Op.RDMA_WRITE, _Op.RDMA_WRITE_WITH_IMM, _Op.LOCAL_INV, _Op.BIND_MW, _Op.SEND_WITH_INV, _Op.DRIVER1,
+}
+_ATOMICS = frozenset({_Op.ATOMIC_CMP_AND_SWP, _Op.ATOMIC_FETCH_AND_ADD})
+_RELIABLE = _UNRELIABLE | _ATOMICS | {_Op.RDMA_READ, _Op.FLUSH, _Op.ATOMIC_WRITE}
+
+#: What each type sends: the table of ibv_post_send(3), and the opcodes that have come since. What is not here
+#: (``DRIVER`` of unknown make) is not judged.
+OPCODES: dict[QPType | DriverType, frozenset[WROpcode]] = {
+    QPType.RC: _RELIABLE, QPType.UC: _UNRELIABLE, QPType.UD: _DATAGRAM | {_Op.TSO, _Op.DRIVER1},
+    QPType.RAW_PACKET: frozenset({_Op.SEND, _Op.TSO, _Op.DRIVER1}), QPType.XRC_SEND: _RELIABLE,
+    QPType.XRC_RECV: frozenset(), DriverType.DCI: _RELIABLE, DriverType.DCT: frozenset(),
+}  # fmt: skip
+_WRITES_HERE = _ATOMICS | {_Op.RDMA_READ}
+_WRITE = int(AccessFlag.LOCAL_WRITE)
+_ZERO_BASED = int(AccessFlag.ZERO_BASED)
+
+
+class _About:
+    """The words of a posting's report."""
+
+    def __init__(self, request: Request, post: Post) -> None:
+        self.request, self.post = request, post
+
+    def subject(self) -> str:
+        qp, name = self.request.qp, self.request.device.name
+        number = f" {qp.qp_num:#x}" if qp.qp_num is not None else ""
+        state = f", in {qp.state.name}" if qp.state is not None else ""
+        where = f" on {name}" if name else ""
+        return f"{kind_of(self.request)} queue pair{number}{where}{state}, post_{self.post.queue}"
+
+    def present(self) -> tuple[str, ...]:
+        return ()
+
+    def tail(self) -> str:
+        return f"ibv_post_{self.post.queue} was not called; nothing was posted."
+
+
+def check(request: Request, post: Post) -> Report:
+    """Judge one work request."""
+    report, driver = Report(_About(request, post)), driver_of(request.device.driver)
+    opcode = _opcode(report, request, driver, post) if post.queue == "send" else None
+    _own_queue(report, request, post)
+    _state(report, request, driver, post)
+    _room(report, request, post)
+    inline = bool(post.inline) and post.queue == "send"
+    pieces = _pieces(report, request, post)
+    if inline:
+        _inline(report, request, post)
+    else:  # inline bytes are copied by the call itself: no region is asked
+        for place, piece in enumerate(post.sge or ()):
+            _memory(report, request, f"sge[{place}]", piece, post, opcode)
+    if opcode in _ATOMICS and (length := as_int(post.length)) is not None and length < 8:
+        report.find("post-sge", "length", f"an atomic brings 8 bytes back, and {length} is too short", given=length,
+                    allowed="8", fix="length=8")
+    return pieces
+
+
+def _opcode(report: Report, request: Request, driver: Driver, post: Post) -> WROpcode | None:
+    kind = request.qp.driver_type if request.qp.type is QPType.DRIVER else request.qp.type
+    known = None if post.opcode is None else enum_value(WROpcode, post.opcode)
+    takes = OPCODES.get(kind) if kind is not None else None
+    if request.qp.type is not None and request.qp.type in driver.opcodes:
+        takes = driver.opcodes[request.qp.type]
+    if known is None and post.opcode is not None:
+        report.find("post-opcode", "opcode", f"{str(post.opcode)[:40]!r} is no opcode of ibv_post_send",
+                    given=post.opcode, allowed=", ".join(op.name for op in sorted(takes or WROpcode)))
+        return None
+    if takes is None:
+        report.skip("post-opcode", "qp.type" if request.qp.type is None else "qp.driver_type")
+    elif not takes:
+        report.find("post-opcode", "opcode", f"{kind_of(request)} queue pairs have no send queue",
+                    given=post.opcode, fix="post it to the other end")
+    elif known is None:
+        report.skip("post-opcode", "post.opcode")
+    elif known not in takes:
+        with_driver = f" on {driver.name}" if request.qp.type in driver.opcodes else ""
+        report.find("post-opcode", "opcode", f"{kind_of(request)} queue pairs do not send {WROpcode(known).name}"
+                    f"{with_driver}", given=WROpcode(known).name,
+                    allowed=", ".join(op.name for op in sorted(takes)), fix=_who_sends(WROpcode(known)))
+    return None if known is None else WROpcode(known)
+
+
+def _who_sends(opcode: WROpcode) -> str | None:
+    kinds = [kind.name for kind, takes in OPCODES.items() if opcode in takes]
+    return f"{opcode.name} is for {', '.join(kinds)}" if kinds else None
+
+
+def _own_queue(report: Report, request: Request, post: Post) -> None:
+    qp = request.qp
+    if post.queue != "recv":
+        return
+    if qp.srq:
+        report.find("post-srq", "queue", "this queue pair takes its receives from a shared receive queue", given="recv",
+                    fix="post to that: ibv_post_srq_recv")
+    elif qp.type in _NO_RECEIVE_QUEUE or qp.driver_type in (DriverType.DCI, DriverType.DCT):
+        report.find("post-srq", "queue", f"{kind_of(request)} queue pairs have no receive queue", given="recv",
+                    fix="post to the shared receive queue of the target: ibv_post_srq_recv")
+
+
+def _state(report: Report, request: Request, driver: Driver, post: Post) -> None:
+    state, queue = request.qp.state, post.queue
+    if state is None:
+        return report.skip("post-state", "qp.state")
+    if state in _TOO_EARLY[queue]:
+        allowed = "RTS, SQD" if queue == "send" else "INIT, RTR, RTS, SQD"
+        more = f"; move it to {'RTS' if queue == 'send' else 'INIT'} first"
+        return report.find("post-state", "qp.state", f"in {state.name} nothing can be posted to the {queue} queue",
+                           given=state.name, allowed=allowed, fix=f"the queue pair is in {state.name}{more}")
+    if (queue, state) in driver.post_refused:
+        return report.find("post-state", "qp.state", f"{driver.name} takes no {queue} in {state.name}",
+                           given=state.name, source=driver.source, fix="bring the queue pair up again")
+    if state in _FLUSHES[queue]:
+        again = "RESET, INIT, RTR, RTS" if state is ERR else "RTS"
+        return report.find("post-flushes", "qp.state", f"in {state.name} the work only completes as WR_FLUSH_ERR",
+                           given=state.name, fix=f"reap what was flushed, then go to {again}")
+    return None
+
+
+def _room(report: Report, request: Request, post: Post) -> None:
+    qp = request.qp
+    sends = post.queue == "send"
+    posted = qp.outstanding if sends else qp.recv_posted
+    limit = "max_send_wr" if sends else "max_recv_wr"
+    if qp.srq and not sends:
+        return
+    if posted is None or qp.cap is None:
+        report.skip("post-full", "qp.cap" if qp.cap is None else "qp.outstanding" if sends else "qp.recv_posted")
+        return
+    room = getattr(qp.cap, limit)
+    if posted >= room:
+        report.find("post-full", "queue", f"{posted} are posted, and {limit} is {room}: the queue is full",
+                    given=posted, allowed=f"0…{max(room - 1, 0)}",
+                    fix="reap completions first" + (" (unsignalled sends are freed by the next signalled one)"
+                                                    if sends else ""))
+
+
+def _pieces(report: Report, request: Request, post: Post) -> Report:
+    """The number of pieces and the length, against the queue pair's and the device's limits."""
+    count, limit = as_int(post.num_sge), "max_send_sge" if post.queue == "send" else "max_recv_sge"
+    for name, value in (("num_sge", post.num_sge), ("length", post.length)):
+        number = as_int(value)
+        if value is not None and number is None:
+            wrong_type(report, name, value, "0…")
+        elif number is not None and not 0 <= number <= 0xFFFFFFFF:
+            out_of_range(report, name, number, 0, 0xFFFFFFFF)
+    if count is None:
+        count = None if post.sge is None else len(post.sge)
+    most, whose = (getattr(request.qp.cap, limit), limit) if request.qp.cap else (request.device.max_sge, "max_sge")
+    if count is None or most is None:
+        report.skip("post-sge", "post.num_sge" if count is None else "qp.cap")
+    elif count > most and count > 0:
+        report.find("post-sge", "num_sge", f"{count} pieces, and "
+                    f"{'the queue pair was made for' if request.qp.cap else 'the device takes'} {most} ({whose})",
+                    given=count, allowed=f"0…{most}", fix=f"at most {most}, or a queue pair with a larger {limit}")
+    return report
+
+
+def _inline(report: Report, request: Request, post: Post) -> None:
+    length, cap = as_int(post.length), request.qp.cap
+    if length is None or cap is None:
+        report.skip("post-inline", "post.length" if length is None else "qp.cap")
+    elif length > cap.max_inline_data:
+        report.find("post-inline", "length", f"{length} bytes inline, and max_inline_data is {cap.max_inline_data}",
+                    given=length, allowed=f"0…{cap.max_inline_data}",
+                    fix="without IBV_SEND_INLINE, or a queue pair with a larger max_inline_data")
+
+
+def _memory(
+    report: Report, request: Request, name: str, piece: Piece, post: Post, opcode: WROpcode | None
+) -> None:  # fmt: skip
+    """One piece, against the region that its key names."""
+    numbers: dict[str, Any] = {}
+    for part, high in (("addr", (1 << 64) - 1), ("length", 0xFFFFFFFF), ("lkey", 0xFFFFFFFF)):
+        value = getattr(piece, part)
+        number = as_int(value)
+        if value is not None and number is None:
+            wrong_type(report, f"{name}.{part}", value, f"0…{high:#x}")
+        elif number is not None and not 0 <= number <= high:
+            out_of_range(report, f"{name}.{part}", number, 0, high)
+        else:
+            numbers[part] = number
+    lkey = numbers.get("lkey")
+    if lkey is None or not request.mrs:
+        return report.skip("post-key", "mrs" if not request.mrs else f"{name}.lkey")
+    region = next((region for region in request.mrs if region.lkey == lkey), None)
+    if region is None:
+        near = next((mr.lkey for mr in request.mrs if mr.rkey == lkey and mr.lkey is not None), None)
+        return report.find("post-key", f"{name}.lkey", f"{lkey:#x} is the lkey of none of the known regions"
+                           + (": it is an rkey" if near is not None else ""), given=f"{lkey:#x}",
+                           fix="give the lkey of a registered region" if near is None else f"lkey={near:#x}")
+    _inside(report, name, numbers, region)
+    return _allowed(report, request, name, region, post, opcode)
+
+
+def _inside(report: Report, name: str, numbers: dict[str, Any], region: Region) -> None:
+    addr, length = numbers.get("addr"), numbers.get("length")
+    if addr is None or not length or region.length is None or region.addr is None:
+        return  # a piece of no bytes touches nothing
+    start = 0 if region.access is not None and region.access & _ZERO_BASED else region.addr
+    end = start + region.length
+    if not (start <= addr and addr + length <= end):
+        report.find("post-sge", name, f"{addr:#x}…{addr + length:#x} is not inside its region, {start:#x}…{end:#x}",
+                    given=f"{addr:#x}", allowed=f"{start:#x}…{end:#x}", fix="register more, or post less")
+
+
+def _allowed(
+    report: Report, request: Request, name: str, region: Region, post: Post, opcode: WROpcode | None
+) -> None:  # fmt: skip
+    ours = request.qp.pd
+    if ours is not None and region.pd is not None and ours != region.pd:
+        report.find("post-pd", f"{name}.lkey", f"the region is of protection domain {region.pd}, the queue pair of "
+                    f"{ours}", given=region.pd, allowed=str(ours), fix="register it in the queue pair's domain")
+    writes = post.queue == "recv" or opcode in _WRITES_HERE
+    if region.access is None or not writes:
+        return
+    if not region.access & _WRITE:
+        report.find("post-access", f"{name}.lkey", "the work writes into the region, which has no LOCAL_WRITE",
+                    given=f"{region.access:#x}", allowed="LOCAL_WRITE", fix="register it with LOCAL_WRITE")
+    elif opcode is _Op.RDMA_READ and not region.access & AccessFlag.REMOTE_WRITE and (
+        is_iwarp(request, driver_of(request.device.driver))
+    ):
+        report.find("post-access", f"{name}.lkey", "on iWARP a read answers with a write: most adapters want "
+                    "REMOTE_WRITE on the region that it fills", severity="warning", given=f"{region.access:#x}",
+                    fix="register it with REMOTE_WRITE")
