@@ -184,7 +184,8 @@ _DEVICE: dict[str, Reader] = {
 }  # fmt: skip
 _PORT: dict[str, Reader] = {
     "num": _n, "state": words.member(PortState), "link_layer": words.member(LinkLayer), "active_mtu": words.mtu,
-    "max_mtu": words.mtu, "lid": _n, "lmc": words.lmc, "gid_tbl_len": _n, "pkey_tbl_len": _n, "grh_required": words.switch,
+    "max_mtu": words.mtu, "lid": _n, "lmc": words.lmc, "gid_tbl_len": _n, "pkey_tbl_len": _n,
+    "grh_required": words.switch,
 }  # fmt: skip
 _GID: dict[str, Reader] = {"index": _n, "gid": words.gid, "type": words.member(GidType), "netdev": _t}
 _CAP: dict[str, Reader] = dict.fromkeys(QPCap.__slots__, _n)
