@@ -52,7 +52,9 @@ def _modify(request: Request, attr: QPAttr) -> Report:
     values.check(case)
     limits.queues(case)
     peer.check(case)
-    return case.report
+    report = case.report
+    del case.report  # they know each other: a cycle would be left to the collector at each call
+    return report
 
 
 def _handle(request: Request, address: AddressVector) -> Report:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _NO_PEER = frozenset({GID(bytes(15) + b"\1"), GID.parse("0.0.0.0"), GID.parse("255.255.255.255")})  # noqa: S104
 
+_INFINIBAND = LinkLayer.INFINIBAND
+
 #: What kind of address a GID is, as bits.
 ZERO, MULTICAST, IPV4, LINK_LOCAL, NO_PEER = 1, 2, 4, 8, 16
 
@@ -60,7 +62,7 @@ class Path:
         self.name = name
         self.port = port
         self.ethernet = ethernet
-        self.infiniband = port.link_layer is LinkLayer.INFINIBAND
+        self.infiniband = port.link_layer is _INFINIBAND
         self.connected = name != "ah"
         self.knows_gids = port is request.port
 
@@ -91,7 +93,7 @@ def handle(report: Report, request: Request, driver: Driver, address: AddressVec
     inactive(report, port, "ah.port_num")
     iwarp = is_iwarp(request, driver)
     if not iwarp:
-        ethernet = is_ethernet(request, driver, port, iwarp=False)
+        ethernet = is_ethernet(request, driver, port)
         judge(Path(report, request, driver, "ah", port, ethernet), address)
     return None
 
@@ -108,7 +110,7 @@ def _bound_port(case: Case, number: object) -> None:
 def _alternate(case: Case, address: AddressVector) -> None:
     request, number = case.request, address.port_num
     port = request.port_facts(number)
-    ethernet = is_ethernet(request, case.driver, port, iwarp=case.iwarp) if port is not None else None
+    ethernet = is_ethernet(request, case.driver, port) if port is not None else None
     if case.iwarp or case.ethernet or ethernet:
         case.report.find("alt-path-roce", "alt_ah_attr", "RoCE and iWARP have no alternate path" if case.ethernet
                          or case.iwarp else f"port {number} is Ethernet, and RoCE has no alternate path",
@@ -123,7 +125,8 @@ def _alternate(case: Case, address: AddressVector) -> None:
 def judge(path: Path, address: AddressVector) -> None:
     """What core, driver and link layer have to say to an address vector."""
     route = address.grh
-    if route is not None and address.uses_grh:
+    uses_route = address.uses_grh
+    if route is not None and uses_route:
         entry = source.entry(path, route)
         destination = _destination(path, route)
         if entry is not None and destination is not None:
@@ -131,7 +134,7 @@ def judge(path: Path, address: AddressVector) -> None:
     elif route is not None and path.ethernet is not True and _is_filled(route):
         path.report.find("grh-ignored", path.name, "a global route is given, and is_global is 0: it is ignored",
                          given=0, allowed="1", fix="is_global=1, or leave grh out")
-    if route is None or not address.uses_grh:
+    if route is None or not uses_route:
         _without_route(path)
     if path.infiniband:
         _lids(path, address)
@@ -193,7 +196,7 @@ def _destination(path: Path, route: GlobalRoute) -> GID | None:
         path.report.skip("dgid-invalid", field)
         return None
     try:
-        gid = GID.parse(value)
+        gid = value if type(value) is GID else GID.parse(value)
     except ValueError as error:
         path.report.find("value-type", field, str(error), given=repr(value))
         return None

@@ -13,7 +13,7 @@ from rdmaqp.guard.report import Report
 from rdmaqp.model.attributes import CODES, FIELDS, QP_ATTR_NAMES, QPAttr
 from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, Transport
 from rdmaqp.model.facts import PortFacts
-from rdmaqp.model.table import Rule, table_of
+from rdmaqp.model.table import TABLE, Rule, table_of
 
 if TYPE_CHECKING:
     from rdmaqp.guard.drivers import Driver
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 STATE = int(AttrMask.STATE)
 _PORT = int(AttrMask.PORT)
+_INFINIBAND, _ETHERNET = LinkLayer.INFINIBAND, LinkLayer.ETHERNET
+_IWARP = Transport.IWARP
 NO_PORT = PortFacts()
 _VALUES = attrgetter(*QP_ATTR_NAMES)
 _NAMES = QP_ATTR_NAMES
 _BIT = {name: FIELDS[name].mask for name in QP_ATTR_NAMES}
+_ROWS = {kind: dict(rows) for kind, rows in TABLE.items()}
 _STATES = {given: QPState(code) for given, code in CODES["qp_state"].items()}
 
 #: Bits that uverbs takes away before the table is asked (``modify_qp_mask``): tolerated, and without effect.
@@ -47,7 +50,7 @@ class Case:
         goal: where the call leads; the present state where STATE is not in the mask; ``None`` unknown.
         rule: the table's row for this arrow; ``None`` where there is none or the arrow is unknown.
         iwarp: whether no rule of InfiniBand or RoCE applies.
-        ethernet: whether the port is RoCE; ``None`` unknown.
+        ethernet: whether the port is RoCE; ``None`` unknown, or iWARP.
         is_unchecked: whether driver and kernel do not look at this mask, since STATE is not in it.
     """
 
@@ -64,7 +67,7 @@ class Case:
         kind = self.type = qp.type
         state = self.state = qp.state
         values = _VALUES(attr)
-        given: dict[str, Any] = {name: value for name, value in zip(_NAMES, values, strict=True) if value is not None}
+        given: dict[str, Any] = {name: value for name, value in zip(_NAMES, values) if value is not None}  # noqa: B905
         derived = 0
         for name in given:
             derived |= _BIT[name]
@@ -79,11 +82,11 @@ class Case:
         goal = self.goal = self._goal(attr.qp_state) if mask & STATE else state
         self.rule: Rule | None = None
         if kind is not None and state is not None and goal is not None:
-            self.rule = table_of(kind, qp.driver_type).get((state, goal))
+            self.rule = (_ROWS[kind] if kind in _ROWS else table_of(kind, qp.driver_type)).get((state, goal))
         driver = self.driver = driver_of(device.driver)
         port = self.port = self._port(attr)
         self.iwarp = is_iwarp(request, driver)
-        self.ethernet = is_ethernet(request, driver, port, iwarp=self.iwarp)
+        self.ethernet = None if self.iwarp else is_ethernet(request, driver, port)
         since = driver.unchecked_since
         self.is_unchecked = (
             since is not None and not mask & STATE and (request.kernel is None or request.kernel >= since)
@@ -156,16 +159,16 @@ def kind_of(request: Request) -> str:
 def is_iwarp(request: Request, driver: Driver) -> bool:
     """Whether the device speaks iWARP."""
     transport = request.device.transport
-    return transport is Transport.IWARP or (driver.iwarp and transport is None)
+    return transport is _IWARP or (driver.iwarp and transport is None)
 
 
-def is_ethernet(request: Request, driver: Driver, port: PortFacts, *, iwarp: bool) -> bool | None:
-    """Whether *port* is RoCE; ``None`` unknown. iWARP is never: no rule of RoCE applies to it."""
-    if iwarp:
-        return False
+def is_ethernet(request: Request, driver: Driver, port: PortFacts) -> bool | None:
+    """Whether *port* of a device that is not iWARP is RoCE; ``None`` unknown."""
     layer = port.link_layer
-    if layer is not None and layer is not LinkLayer.UNSPECIFIED:
-        return layer is LinkLayer.ETHERNET
+    if layer is _ETHERNET:
+        return True
+    if layer is _INFINIBAND:
+        return False
     return True if driver.ethernet and layer is None and request.device.transport in _MAY_BE_ROCE else None
 
 

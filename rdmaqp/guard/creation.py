@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rdmaqp.guard import values
 from rdmaqp.guard.case import is_iwarp, kind_of
 from rdmaqp.guard.driver_rows import driver_of
+from rdmaqp.guard.drivers import UNKNOWN
 from rdmaqp.guard.limits import atomics
 from rdmaqp.guard.report import Report, shown
 from rdmaqp.guard.transition import unsupported
@@ -71,7 +72,7 @@ def _type(report: Report, request: Request) -> None:
     elif kind is not None and kind is not QPType.RC and is_iwarp(request, driver):
         report.find("qp-type-unsupported", "qp_type", f"iWARP has no {kind_of(request)} queue pairs", given=kind.name,
                     allowed="RC", source="RFC 5040")
-    elif own is not None and driver.is_known and own not in driver.driver_types:
+    elif own is not None and driver is not UNKNOWN and own not in driver.driver_types:
         report.find("qp-type-unsupported", "qp_type", f"{driver.name} has no {own.name} queue pairs", given=own.name,
                     source=driver.source)
 

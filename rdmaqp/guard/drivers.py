@@ -101,10 +101,6 @@ class Driver:
     post_refused: frozenset[tuple[str, QPState]] = frozenset()
     opcodes: Mapping[QPType, frozenset[WROpcode]] = field(default_factory=dict)
 
-    @property
-    def is_known(self) -> bool:
-        """Whether there is a row for it."""
-        return bool(self.name)
 
-
+#: The row of a driver that has none. Compare with ``is``.
 UNKNOWN = Driver()

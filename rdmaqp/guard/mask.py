@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rdmaqp.guard.case import STATE
+from rdmaqp.guard.drivers import UNKNOWN
 from rdmaqp.model.attributes import FIELD_OF_BIT, FIELDS
 from rdmaqp.model.enums import MASK_NAMES, AttrMask, QPState, QPType
 from rdmaqp.model.table import belongs_to
@@ -163,7 +164,7 @@ def _rate_limit(case: Case) -> None:
         return
     in_table = case.rule is not None and bool(case.rule.optional & _RATE_LIMIT)
     arrow = (case.state, case.goal)
-    if not driver.is_known:
+    if driver is UNKNOWN:
         takes = in_table or (
             kind is QPType.RC and arrow in _RATE_LIMIT_RC and (kernel is None or kernel >= _RATE_LIMIT_SINCE)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rdmaqp.guard.case import STATE, kind_of
+from rdmaqp.guard.drivers import UNKNOWN
 from rdmaqp.model.attributes import enum_value
 from rdmaqp.model.enums import AttrMask, QPState, QPType
 from rdmaqp.model.table import TABLE, next_states, path
@@ -27,7 +28,7 @@ _IWARP_SOURCE = "RFC 5044; Linux sw/siw/siw_verbs.c, hw/cxgb4/qp.c, hw/irdma/ver
 def check(case: Case) -> None:
     """The queue pair type, the transition itself, and what the driver makes of it."""
     kind, state, driver = case.type, case.state, case.driver
-    if not driver.is_known:
+    if driver is UNKNOWN:
         _unknown_driver(case)
     if kind is not None and driver.types is not None and kind not in driver.types:
         unsupported(case.report, case.request, driver, driver.types)
@@ -77,7 +78,7 @@ def _own_types(case: Case) -> None:
         if not driver.types:
             case.report.find("qp-type-unsupported", "qp_type", f"iWARP has no {case.kind} queue pairs",
                              given=case.kind, allowed="RC", source="RFC 5040")
-    elif own is not None and driver.is_known and own not in driver.driver_types:
+    elif own is not None and driver is not UNKNOWN and own not in driver.driver_types:
         has = ", ".join(sorted(kind.name for kind in driver.driver_types))
         case.report.find("qp-type-unsupported", "qp_type", f"{driver.name} has no {own.name} queue pairs",
                          given=own.name, allowed=has or None, source=driver.source)

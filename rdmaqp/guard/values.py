@@ -6,6 +6,7 @@ in itself goes into ``case.numbers``, and then to what device and port have to s
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard import addressing
@@ -25,6 +26,8 @@ from rdmaqp.model.attributes import (
 from rdmaqp.model.enums import MTU, AccessFlag, MigState, QPState, mtu_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from rdmaqp.guard.case import Case
     from rdmaqp.guard.report import Report
     from rdmaqp.model.attributes import Field
@@ -35,33 +38,46 @@ _SWITCHES = frozenset({"en_sqd_async_notify", "is_global"})
 _ACCESS = int(sum(AccessFlag)) | 0x3FF00000
 _PORTS = frozenset({"port_num", "alt_port_num"})  # limits.py knows the device's
 
-_PLAIN = frozenset(
-    name for name, field in FIELDS.items() if field.enum is None and name not in ("ah_attr", "alt_ah_attr", "cap")
-)
-_RANGES = {name: (FIELDS[name].low, FIELDS[name].high) for name in _PLAIN - _PORTS}
-_AV_PARTS = tuple((name, low, high) for name, (low, high) in AV_RANGES.items() if name != "static_rate")
-_GRH_PARTS = tuple((name, low, high) for name, (low, high) in GRH_RANGES.items())
+_OF_AV = attrgetter("port_num", "dlid", "sl", "src_path_bits", "static_rate")
+_OF_GRH = attrgetter("sgid_index", "flow_label", "hop_limit", "traffic_class")
+_APART = frozenset({"static_rate", "is_global"})
 _VECTORS = ("ah_attr", "alt_ah_attr")
+#: What may be given for an enumeration, and the number meant; MTUs in bytes, and given in bytes too.
+_WORDS: dict[str, Mapping[Any, int]] = {**CODES, "path_mtu": (
+    {word: 128 << code for word, code in CODES["path_mtu"].items()} | {128 << code: 128 << code for code in range(1, 6)}
+)}
+
+
+def _how(field: Field) -> tuple[int, int, Mapping[Any, int] | None, Callable[[Case, int], None] | None]:
+    """What the passing path asks of an attribute: its plain range, its words, its limits. The rest is for _field()."""
+    words, limit = _WORDS.get(field.name), LIMITS.get(field.name)
+    if words is not None or field.name in _VECTORS:
+        return 1, 0, words, limit
+    return field.low, 0xFFFF if field.name == "qp_access_flags" else field.high, None, limit
+
+
+_HOW = {name: _how(field) for name, field in FIELDS.items()}
 _CODED = frozenset({int, str, QPState, MTU, MigState})
 _RATE_CODES = frozenset(RATES.values())
 
 
 def check(case: Case) -> None:
     """Every value that counts, then what device and port say to it."""
-    numbers, given = case.numbers, case.given
+    numbers, given, plain = case.numbers, case.given, case.request.units is None
     for name, value in given.items():
-        known = None
-        if type(value) is int and name in _RANGES:
-            low, high = _RANGES[name]
-            if low <= value <= high and (value <= 0xFFFF or name != "qp_access_flags"):
-                known = value
-        if known is None:
+        low, high, words, limit = _HOW[name]
+        kind = type(value)
+        if kind is int and low <= value <= high:
+            known = value
+        elif plain and words is not None and kind in _CODED and value in words:
+            known = words[value]
+        else:
             known = _field(case, FIELDS[name], value)
             if known is None:
                 continue
         numbers[name] = known
-        if name in LIMITS:
-            LIMITS[name](case, known)
+        if limit is not None:
+            limit(case, known)
     for name in _VECTORS:
         if name in given and vector(case.report, name, given[name]):
             addressing.check(case, name, given[name])
@@ -73,10 +89,7 @@ def _field(case: Case, field: Field, value: Any) -> int | None:
     if name in ("ah_attr", "alt_ah_attr", "cap"):
         return None
     if field.enum is not None:
-        known = CODES[name].get(value) if type(value) in _CODED and case.request.units is None else None
-        if name == "path_mtu":
-            known = None if known is None else 128 << known
-        return _enum(case, field, value) if known is None else known
+        return _enum(case, field, value)
     number = int(value) if type(value) is bool and name in _SWITCHES else as_int(value)
     if number is None:
         if name == "qp_access_flags" and isinstance(value, (list, tuple)):
@@ -153,25 +166,32 @@ def vector(report: Report, name: str, value: Any) -> bool:
     if not isinstance(value, AddressVector):
         wrong_type(report, name, value, "an AddressVector")
         return False
-    for part, low, high in _AV_PARTS:
-        number = getattr(value, part)
-        if not (type(number) is int and low <= number <= high):
-            _part(report, f"{name}.{part}", number, low, high)
-    if value.static_rate not in _CUSTOMARY_RATE or type(value.static_rate) is not int:
-        rate(report, name, value.static_rate)
-    route = value.grh
-    if route is not None:
-        if not isinstance(route, GlobalRoute):
-            wrong_type(report, f"{name}.grh", route, "a GlobalRoute")
-            return False
-        for part, low, high in _GRH_PARTS:
-            number = getattr(route, part)
-            if not (type(number) is int and low <= number <= high):
-                _part(report, f"{name}.grh.{part}", number, low, high)
+    port, dlid, level, bits, number = _OF_AV(value)
+    if not (type(port) is type(dlid) is type(level) is type(bits) is type(number) is int
+            and 0 <= dlid <= 0xFFFF and 0 <= level <= 15 and 0 <= bits <= 0x7F and number == 0):  # fmt: skip
+        _parts(report, name, value, AV_RANGES)
+        rate(report, name, number)
+    on = value.is_global
+    if on is not None and not (type(on) is int and 0 <= on <= 1):
+        _part(report, f"{name}.is_global", on, 0, 1)
+    return value.grh is None or _route(report, f"{name}.grh", value.grh)
+
+
+def _route(report: Report, name: str, route: Any) -> bool:
+    if not isinstance(route, GlobalRoute):
+        wrong_type(report, name, route, "a GlobalRoute")
+        return False
+    index, label, hops, traffic = _OF_GRH(route)
+    if not (type(index) is type(label) is type(hops) is type(traffic) is int
+            and 0 <= index <= 0xFF and 0 <= label <= 0xFFFFF and 0 <= hops <= 0xFF and 0 <= traffic <= 0xFF):
+        _parts(report, name, route, GRH_RANGES)
     return True
 
 
-_CUSTOMARY_RATE = (0,)
+def _parts(report: Report, name: str, holder: Any, ranges: Mapping[str, tuple[int, int]]) -> None:
+    for part, (low, high) in ranges.items():
+        if part not in _APART:
+            _part(report, f"{name}.{part}", getattr(holder, part), low, high)
 
 
 def _part(report: Report, place: str, value: Any, low: int, high: int) -> None:

@@ -7,6 +7,7 @@ word. A wrong *value* of an act is not: it is what the guard is there for, and r
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,27 @@ def decode(value: object) -> Request:
 
 def _made(kind: type[Any], readers: Mapping[str, Reader]) -> Reader:
     return lambda value: kind(**fields(value, readers))
+
+
+def _remembered(read: Reader) -> Reader:
+    """*read*, with what it read lately: the same device, port and table stand in line after line of a trace."""
+    known: dict[bytes, Any] = {}
+
+    def again(value: Any) -> Any:
+        try:
+            key = marshal.dumps(value, 2)  # of all that JSON has, types told apart; no references
+        except ValueError:  # nested deeper than that goes
+            return read(value)
+        found = known.get(key)
+        if found is None:
+            found = read(value)
+            if len(known) >= 256:
+                known.clear()
+            if len(key) < 8192:
+                known[key] = found
+        return found
+
+    return again
 
 
 def _kernel(value: object) -> tuple[int, int]:
@@ -219,12 +241,24 @@ _POST: dict[str, Reader] = {
     "inline": _loose, "sge": _pieces,
 }  # fmt: skip
 _REQUEST: dict[str, Reader] = {
-    "id": words.identity, "device": _made(DeviceFacts, _DEVICE), "port": _made(PortFacts, _PORT),
-    "ports": lambda value: words.each(value, _made(PortFacts, _PORT)), "gids": _gids, "pkeys": _pkeys,
-    "qp": _made(QPFacts, _QP), "attr": _made(QPAttr, _ATTR), "post": _post,
+    "id": words.identity,
+    "device": _remembered(_made(DeviceFacts, _DEVICE)),
+    "port": _remembered(_made(PortFacts, _PORT)),
+    "ports": lambda value: words.each(value, _made(PortFacts, _PORT)),
+    "gids": _remembered(_gids),
+    "pkeys": _remembered(_pkeys),
+    "qp": _remembered(_made(QPFacts, _QP)),
+    "attr": _made(QPAttr, _ATTR),
+    "post": _post,
     "create": _made(QPCap, dict.fromkeys(QPCap.__slots__, _loose)),
-    "reg_mr": _made(Registration, {"access": _FLAGS_LOOSE, "length": _loose}), "ah": _address,
-    "mask": words.mask, "units": words.one_of("abi"), "mrs": lambda value: words.each(value, _made(Region, _REGION)),
-    "peer": _made(PeerRecord, _PEER), "process": _process, "kernel": _kernel, "failed": _errno,
+    "reg_mr": _made(Registration, {"access": _FLAGS_LOOSE, "length": _loose}),
+    "ah": _address,
+    "mask": _remembered(words.mask),
+    "units": words.one_of("abi"),
+    "mrs": lambda value: words.each(value, _made(Region, _REGION)),
+    "peer": _made(PeerRecord, _PEER),
+    "process": _process,
+    "kernel": _kernel,
+    "failed": _errno,
     "completion": _completion,
-}  # fmt: skip
+}
