@@ -10,7 +10,8 @@ import sys
 import time
 
 import pytest
-from device.conftest import RDMAQP, Forked, finish, pingpong, until
+from device.conftest import RDMAQP, finish, pingpong, until
+from forked import Forked
 
 import rdmaqp
 from rdmaqp.connection.pingpong import Options, run_loopback
