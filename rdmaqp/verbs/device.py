@@ -258,10 +258,12 @@ _ENOSYS = 38
 
 def _describe(pointer: Any) -> Device:
     ffi, lib = native()
+    kind = pointer.transport_type
     return Device(
         name=ffi.string(lib.ibv_get_device_name(pointer)).decode(),
         node_guid=_host_order(lib.ibv_get_device_guid(pointer)),
-        transport=Transport(pointer.transport_type),
+        # One device that is newer than we are must not hide the others.
+        transport=Transport(kind) if kind in Transport._value2member_map_ else Transport.UNKNOWN,
     )
 
 

@@ -75,7 +75,8 @@ class PingPongEnd:
         channel = qp.send_cq.channel
         self._raw = ffi.new("struct rdmaqp_end *", {
             "qp": qp.handle, "cq": qp.send_cq.handle, "channel": ffi.NULL if channel is None else channel.handle,
-            "send_buffer": ffi.cast("uint8_t *", send.addr), "recv_buffer": ffi.cast("uint8_t *", recv.addr),
+            "send_buffer": ffi.cast("uint8_t *", send.span(0, size)),
+            "recv_buffer": ffi.cast("uint8_t *", recv.span(0, size)),
             "send_lkey": send.lkey, "recv_lkey": recv.lkey, "size": size,
             "rx_depth": min(rx_depth or qp.cap.max_recv_wr, qp.cap.max_recv_wr),
             "send_flags": lib.IBV_SEND_INLINE if size <= qp.cap.max_inline_data else 0,

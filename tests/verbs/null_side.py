@@ -14,8 +14,10 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import CodeType
+from typing import Any, NoReturn
 
 import rdmaqp
 from rdmaqp import AccessFlag, AddressVector, GlobalRoute, QPAttr, QPState
@@ -124,15 +126,22 @@ def calls(*names: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if not names or entry["call"] in names]
 
 
-def run(file: str, name: str, args: list[Any]) -> None:
-    """Run function *name* of *file*, and print what it returns."""
+@cache
+def code_of(file: str) -> CodeType:
+    """The test module without its tests' decorators, and so without pytest."""
     tree = ast.parse(Path(file).read_text(), file)
-    tree.body = [node for node in tree.body if ast.unparse(node) != "import pytest"]
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             node.decorator_list = []
+    is_of_pytest = (ast.Import, ast.Assign)
+    tree.body = [node for node in tree.body if not (isinstance(node, is_of_pytest) and "pytest" in ast.unparse(node))]
+    return compile(tree, file, "exec")
+
+
+def run(file: str, name: str, args: list[Any]) -> None:
+    """Run function *name* of *file*, and print what it returns."""
     namespace: dict[str, Any] = {"__file__": file}
-    exec(compile(tree, file, "exec"), namespace)
+    exec(code_of(file), namespace)
     print(json.dumps({"returned": namespace[name](*args)}), flush=True)
 
 
@@ -141,21 +150,27 @@ def serve() -> None:
     native()
     for line in sys.stdin:
         request = json.loads(line)
+        code_of(request["run"][0])  # in the parent, for all
         child = os.fork()
         if not child:
-            os.environ.update(request["environment"])
-            output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            faulthandler.dump_traceback_later(50, exit=True)
-            try:
-                run(*request["run"])
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()
-                sys.stderr.flush()
-                os._exit(1)
+            answer(request)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def answer(request: dict[str, Any]) -> NoReturn:
+    """Run one function with its output in a file."""
+    os.environ.update(request["environment"])
+    output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    faulthandler.dump_traceback_later(50, exit=True)
+    try:
+        run(*request["run"])
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 if __name__ == "__main__":

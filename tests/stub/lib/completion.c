@@ -128,6 +128,10 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	struct completion_queue *queue = NULL;
 	int number;
 
+	if (hot.get_cq_event_errno) {
+		errno = abs(hot.get_cq_event_errno);
+		return -1;
+	}
 	/* An event of a queue destroyed meanwhile is none. */
 	while (!queue) {
 		if (read(channel->fd, &number, sizeof(number)) != sizeof(number))
@@ -188,6 +192,8 @@ int poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 	struct completion_queue *queue = container_of(cq, struct completion_queue, ibv);
 	int n;
 
+	if (hot.poll_cq_errno)
+		return hot.poll_cq_errno;
 	pthread_mutex_lock(&stub_lock);
 	to_context(cq->context)->polls++;
 	for (n = 0; n < num_entries && queue->count; n++) {
@@ -202,6 +208,8 @@ int poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 
 int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
+	if (hot.req_notify_cq_errno)
+		return hot.req_notify_cq_errno;
 	pthread_mutex_lock(&stub_lock);
 	container_of(cq, struct completion_queue, ibv)->armed = solicited_only ? ARMED_SOLICITED : ARMED;
 	pthread_mutex_unlock(&stub_lock);

@@ -35,8 +35,9 @@
  *                       CLOSE_DEVICE, QUERY_DEVICE, QUERY_PORT, QUERY_GID, QUERY_GID_TABLE, QUERY_PKEY, ALLOC_PD,
  *                       DEALLOC_PD, REG_MR, DEREG_MR, CREATE_AH, DESTROY_AH, CREATE_COMP_CHANNEL,
  *                       DESTROY_COMP_CHANNEL, CREATE_CQ, DESTROY_CQ, CREATE_SRQ, DESTROY_SRQ, CREATE_QP,
- *                       QUERY_QP, MODIFY, DESTROY_QP, POST_SEND*, POST_RECV*. May be negative where the verb returns
- *                       an error number; a verb that answers with a pointer or −1 sets errno to its absolute value.
+ *                       QUERY_QP, MODIFY, DESTROY_QP, POST_SEND*, POST_RECV*, POLL_CQ*, REQ_NOTIFY_CQ*, GET_CQ_EVENT*.
+ *                       May be negative where the verb returns an error number; a verb that answers with a pointer or
+ *                       −1 sets errno to its absolute value. POLL_CQ_ERRNO is what is returned, so always negative.
  *                       MODIFY_ERRNO may name the state moved to: RTR=22,RTS=-110
  *   WC_STATUS*          status of the next send completions, number or name (RETRY_EXC_ERR). The queue pair then
  *                       stands in ERR (UC, UD: SQE), which only ibv_query_qp tells: ibv_qp.state stays as it was.
@@ -175,4 +176,7 @@ void rdmaqp_stub_reread(void)
 	hot.drop = setting_number(NULL, "DROP", 0, 0);
 	hot.post_send_errno = fault("POST_SEND");
 	hot.post_recv_errno = fault("POST_RECV");
+	hot.poll_cq_errno = fault("POLL_CQ");
+	hot.req_notify_cq_errno = fault("REQ_NOTIFY_CQ");
+	hot.get_cq_event_errno = fault("GET_CQ_EVENT");
 }

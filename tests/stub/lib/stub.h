@@ -32,6 +32,9 @@ extern struct hot_settings {
 	bool drop;
 	int post_send_errno;
 	int post_recv_errno;
+	int poll_cq_errno;
+	int req_notify_cq_errno;
+	int get_cq_event_errno;
 } hot;
 
 void rdmaqp_stub_reread(void);
