@@ -31,6 +31,9 @@ from .errors import (
     RdmaqpError as RdmaqpError,
 )
 from .errors import (
+    RequestError as RequestError,
+)
+from .errors import (
     VerbsError as VerbsError,
 )
 from .guard import (
@@ -40,10 +43,19 @@ from .guard import (
     GuardWarning as GuardWarning,
 )
 from .guard import (
+    Policy as Policy,
+)
+from .guard import (
     Report as Report,
 )
 from .guard import (
     check as check,
+)
+from .guard import (
+    is_valid_transition as is_valid_transition,
+)
+from .guard import (
+    policy as policy,
 )
 from .model.attributes import (
     AddressVector as AddressVector,
@@ -162,6 +174,12 @@ from .verbs.queue_pair import (
 )
 from .verbs.queue_pair import (
     Transition as Transition,
+)
+from .verbs.safe import (
+    query_qp_state as query_qp_state,
+)
+from .verbs.safe import (
+    safe_modify_qp as safe_modify_qp,
 )
 
 __version__: str

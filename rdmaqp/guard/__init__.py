@@ -18,12 +18,15 @@ from rdmaqp.guard.case import Case
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.guard.policy import Policy, policy
 from rdmaqp.guard.report import Finding, GuardWarning, Report, Skipped
+from rdmaqp.guard.transition import is_valid_transition
 
 if TYPE_CHECKING:
     from rdmaqp.model.attributes import AddressVector, QPAttr
     from rdmaqp.model.request import Request
 
-__all__ = ["Finding", "GuardWarning", "Policy", "Report", "Skipped", "check", "policy"]
+__all__ = [
+    "Finding", "GuardWarning", "Policy", "Report", "Skipped", "check", "is_valid_transition", "policy", "unasked",
+]  # fmt: skip
 
 
 def check(request: Request) -> Report:
@@ -45,6 +48,12 @@ def check(request: Request) -> Report:
     raise ValueError("the request has no act: one of attr, post, create, reg_mr, ah")
 
 
+def unasked(request: Request) -> Report:
+    """The report of a modify call that nobody judged, since the policy is ``off``: whose call, and nothing found."""
+    assert request.attr is not None
+    return _released(Case(request, request.attr))
+
+
 def _modify(request: Request, attr: QPAttr) -> Report:
     case = Case(request, attr)
     transition.check(case)
@@ -52,8 +61,13 @@ def _modify(request: Request, attr: QPAttr) -> Report:
     values.check(case)
     limits.queues(case)
     peer.check(case)
+    return _released(case)
+
+
+def _released(case: Case) -> Report:
+    """The report, which knows the case, while the case forgets it: a cycle would be left to the collector each time."""
     report = case.report
-    del case.report  # they know each other: a cycle would be left to the collector at each call
+    del case.report
     return report
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rdmaqp.guard.case import STATE, kind_of
+from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.guard.drivers import UNKNOWN
 from rdmaqp.model.attributes import enum_value
 from rdmaqp.model.enums import AttrMask, QPState, QPType
 from rdmaqp.model.table import TABLE, next_states, path
 
 if TYPE_CHECKING:
+    from enum import IntEnum
+
     from rdmaqp.guard.case import Case
     from rdmaqp.guard.drivers import Driver
     from rdmaqp.guard.report import Report
@@ -210,3 +213,31 @@ def _cur_state(case: Case) -> None:
             f"the queue pair is in {state.name}, not in {QPState(claimed).name}; some drivers believe it",
             given=QPState(claimed).name, allowed=state.name, fix="leave cur_qp_state out",
         )
+
+
+def is_valid_transition(
+    start: QPState | str | int, goal: QPState | str | int, qp_type: QPType | str | int = QPType.RC,
+    *, driver: str | None = None,
+) -> bool:  # fmt: skip
+    """Whether a modify call can lead from *start* to *goal*, for this queue pair type and with this kernel driver.
+
+    Raises:
+        ValueError: no such state or type.
+    """
+    here, there = (_member(QPState, state) for state in (start, goal))
+    kind, row = _member(QPType, qp_type), driver_of(driver)
+    arrow = (QPState(here), QPState(there))
+    if row.types is not None and kind not in row.types:
+        return False
+    if row.iwarp and (there in _BY_CM or (here == ERR and there != ERR)):
+        return False
+    missing = arrow in row.missing_arrows or arrow in row.missing_by_type.get(QPType(kind), {})
+    spoils = row.spoilt_by_reset and arrow == (RESET, RESET)
+    return arrow in TABLE.get(QPType(kind), {}) and not missing and not spoils
+
+
+def _member(enum: type[IntEnum], value: object) -> int:
+    known = enum_value(enum, value)
+    if known is None:
+        raise ValueError(f"{value!r} is not one of {', '.join(enum.__members__)}")
+    return known

@@ -82,7 +82,10 @@ def request(qp: QueuePair, attr: QPAttr, mask: int | None, state: QPState, peer:
     reads_gids = port is not None and bool(bits & (AttrMask.AV | AttrMask.ALT_PATH))
     facts = PortFacts() if port is None else port.facts
     return Request(
-        qp=QPFacts(type=qp.type, state=state, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index),
+        qp=QPFacts(
+            type=qp.type, state=state, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index, cap=qp.cap,
+            was=_was(qp, state), sq_draining=qp.sq_draining,
+        ),
         attr=attr,
         mask=None if mask is None else int(mask),
         device=context.facts,
@@ -91,8 +94,14 @@ def request(qp: QueuePair, attr: QPAttr, mask: int | None, state: QPState, peer:
         gids_complete=reads_gids,
         pkeys={} if port is None else _pkeys(port, facts.pkey_tbl_len or 0, qp, attr, bits, peer),
         peer=peer,
-        kernel=_kernel(),
+        kernel=kernel_release(),
     )
+
+
+def _was(qp: QueuePair, state: QPState) -> tuple[QPState, ...]:
+    """The states before the present one, as far as our own calls led there."""
+    goals = [step.goal for step in qp.transitions]
+    return tuple(goals[:-1] if goals and goals[-1] is state else goals)
 
 
 def _pkeys(
@@ -116,7 +125,8 @@ def _port(qp: QueuePair, attr: QPAttr) -> Port | None:
 
 
 @cache
-def _kernel() -> tuple[int, int] | None:
+def kernel_release() -> tuple[int, int] | None:
+    """The running kernel's (major, minor)."""
     match = re.match(r"(\d+)\.(\d+)", platform.release())
     return None if match is None else (int(match[1]), int(match[2]))
 

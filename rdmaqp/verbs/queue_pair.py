@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.errors import GuardError, InvalidStateTransition, VerbsError
-from rdmaqp.guard import GuardWarning, Report
+from rdmaqp.errors import VerbsError
+from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
+from rdmaqp.guard.policy import Policy, current
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import BringUp, Endpoint, as_agreed, bring_up
 from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
@@ -45,6 +45,7 @@ class QueuePair(Resource):
         qp_num: its number, 24 bits.
         cap: the capacities that the driver gave, at least those asked for.
         port_num, pkey_index: what INIT bound it to; ``None`` before.
+        sq_draining: 1 while sends were still under way in SQD, when the driver was last asked for the state.
         transitions: the modify calls that took effect, oldest first.
         report: the guard's answer to the last call.
     """
@@ -64,9 +65,9 @@ class QueuePair(Resource):
     ) -> None:
         ffi, lib = native()
         self.type = _type(qp_type)
-        report = judge(Request(qp=QPFacts(type=self.type), create=cap, device=pd.context.facts))
-        if report.refused:
-            raise GuardError(report)
+        rules = current()
+        if rules.mode != "off":
+            rules.settle(judge(Request(qp=QPFacts(type=self.type), create=cap, device=pd.context.facts)))
         if any(cq.context is not pd.context for cq in (send_cq, recv_cq)):
             raise ValueError(f"the completion queue belongs to another opening of a device than this {pd.kind}")
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
@@ -88,6 +89,7 @@ class QueuePair(Resource):
         self.report: Report | None = None
         self.port_num: int | None = None
         self.pkey_index: int | None = None
+        self.sq_draining: int | None = None
         self._last_state = QPState.RESET
 
     def __str__(self) -> str:
@@ -105,6 +107,8 @@ class QueuePair(Resource):
         with self._lock:
             result = lib.ibv_query_qp(self.handle, raw, int(mask), init)
         check("ibv_query_qp", result, str(self), (f"it was asked for {', '.join(mask_names(mask))}",))
+        if mask & AttrMask.STATE:
+            self.sq_draining = int(raw.sq_draining)
         return modify.read_attr(raw, int(mask))
 
     @property
@@ -130,11 +134,15 @@ class QueuePair(Resource):
 
     # ------------------------------------------------------------------ moving
 
-    def modify(self, attr: QPAttr | None = None, *, mask: int | None = None, **fields: Any) -> Report:
+    def modify(
+        self, attr: QPAttr | None = None, *, mask: int | None = None, policy: Policy | str | None = None, **fields: Any
+    ) -> Report:
         """Move, or change attributes: ``qp.modify(qp_state="INIT", pkey_index=0, port_num=1, qp_access_flags=0)``.
 
         The mask follows from the attributes given; an explicit *mask* must agree with them. The guard judges
-        first, against the state that ``ibv_query_qp`` reports, and says everything at once.
+        first, against the state that ``ibv_query_qp`` reports, and says everything at once. *policy* is what to do
+        about it, in this call alone: ``"strict"`` refuses, ``"warn"`` warns, ``"off"`` does not ask, and
+        ``"-port-inactive"`` drops a rule (:mod:`rdmaqp.guard.policy`).
 
         Returns:
             the guard's report, whose warnings were also issued as :class:`GuardWarning`.
@@ -148,17 +156,17 @@ class QueuePair(Resource):
         if unknown is not None:
             near = get_close_matches(unknown, QP_ATTR_NAMES, 1, 0.5)
             raise TypeError(f"there is no attribute {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return self._modify(QPAttr(**fields) if attr is None else replace(attr, **fields), mask)
+        return self._modify(QPAttr(**fields) if attr is None else replace(attr, **fields), mask, policy=policy)
 
-    def _modify(self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None) -> Report:
+    def _modify(
+        self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None, policy: Policy | str | None = None
+    ) -> Report:
+        rules = current(policy)
         state, doubt = self._state_to_judge_by()
-        report = self.report = judge(modify.request(self, attr, mask, state, peer))
+        asked = modify.request(self, attr, mask, state, peer)
+        report = self.report = judge(asked) if rules.mode != "off" else unasked(asked)
         report.remark = doubt
-        if report.refused:
-            wrong = any(finding.rule == "transition-illegal" for finding in report.errors)
-            raise (InvalidStateTransition if wrong else GuardError)(report)
-        for finding in report.warnings:
-            warnings.warn(finding.one_line(), GuardWarning, stacklevel=3)
+        rules.settle(report, stacklevel=3)
         self._apply(attr, attr.mask if mask is None else int(mask), state)
         return report
 
@@ -187,7 +195,9 @@ class QueuePair(Resource):
 
     def _after_failure(self, mask: int) -> tuple[str, ...]:
         """Where the call left the queue pair: asked, since some drivers move it and still report failure."""
-        given = f"the mask was {', '.join(mask_names(mask)) or 'empty'}; the guard found nothing wrong with the call"
+        errors = self.report.errors if self.report is not None else []
+        found = ", ".join(finding.rule for finding in errors) or "nothing wrong with the call"
+        given = f"the mask was {', '.join(mask_names(mask)) or 'empty'}; the guard found {found}"
         try:
             return given, f"the queue pair is in {self.state.name} now"
         except VerbsError as error:
