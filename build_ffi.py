@@ -6,6 +6,7 @@ compiler. ``setup.py`` names this file; ``pip install -e .`` builds in place.
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -42,9 +43,16 @@ Or install the pure half alone, which judges requests but opens no device:
 """
 
 
+def compiler() -> list[str]:
+    """The compiler that setuptools will take, with the flags that tell it where headers are."""
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    flags = [shlex.split(os.environ.get(name, "")) for name in ("CPPFLAGS", "CFLAGS")]
+    return [*command, *flags[0], *flags[1], f"-I{sysconfig.get_path('include')}"]
+
+
 def compiles(code: str) -> tuple[bool, str]:
     """Whether *code* passes the compiler's front end, and what the compiler said."""
-    command = [*shlex.split(sysconfig.get_config_var("CC") or "cc"), "-fsyntax-only"]
+    command = [*compiler(), "-fsyntax-only"]
     with tempfile.TemporaryDirectory(prefix="rdmaqp-probe-") as directory:
         file = Path(directory, "probe.c")
         file.write_text(code)
@@ -59,8 +67,7 @@ def require(what: str, code: str) -> None:
     """Stop with a message that names the packages where *code* does not compile."""
     good, output = compiles(code)
     if not good:
-        compiler = sysconfig.get_config_var("CC") or "cc"
-        sys.exit(MISSING.format(what=what, compiler=compiler, output=output or "(nothing)"))
+        sys.exit(MISSING.format(what=what, compiler=compiler()[0], output=output or "(nothing)"))
 
 
 def probe() -> list[str]:
@@ -72,6 +79,7 @@ def probe() -> list[str]:
 def make() -> cffi.FFI:
     """The ``ffibuilder`` that cffi's setuptools hook takes."""
     require("a C compiler", "int main(void) { return 0; }\n")
+    require("Python's headers", "#include <Python.h>\n")
     require("the headers of libibverbs", "#include <infiniband/verbs.h>\n")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     builder = cffi.FFI()
@@ -81,7 +89,7 @@ def make() -> cffi.FFI:
         "rdmaqp._verbs",
         f'#define RDMAQP_VERSION "{version}"\n' + (ROOT / SOURCES / "shim.c").read_text(),
         libraries=["ibverbs"],
-        # Named here so that they reach the sdist; without this it lacks what it is built from.
+        # So that a change of theirs builds it again; MANIFEST.in brings them into the sdist.
         depends=["build_ffi.py", f"{SOURCES}/cdef.h", f"{SOURCES}/shim.c"],
         extra_compile_args=["-O2", "-std=gnu11", "-Wall"],
     )

@@ -58,7 +58,7 @@ def _why_not_loaded(error: ImportError) -> tuple[str, Sequence[str]]:
         return "rdmaqp was installed without its compiled half, so it can judge requests but open no device", (
             BUILD_AGAIN
         )
-    if "libibverbs" in text:
+    if "libibverbs" in text or "IBVERBS_" in text:  # no such file, no such version, no such symbol in it
         return "libibverbs is not installed on this machine, or is too old: " + text, (
             "Debian, Ubuntu:  apt-get install libibverbs1 ibverbs-providers",
             "RHEL, Fedora:    dnf install libibverbs",
