@@ -139,8 +139,8 @@ class Case:
         return f"{self.kind} queue pair{number}{where}, {self.arrow}"
 
     def present(self) -> tuple[str, ...]:
-        """The attributes given, the state apart; ``ah_attr`` under its mask's name, as in the man page."""
-        return tuple(name for name in self.given if name != "qp_state")
+        """The attributes given, the state apart, in the order of their mask bits."""
+        return tuple(sorted((name for name in self.given if name != "qp_state"), key=lambda name: _BIT[name]))
 
     def tail(self) -> str:
         """That nothing was called, and where the queue pair is."""
@@ -158,8 +158,7 @@ def kind_of(request: Request) -> str:
 
 def is_iwarp(request: Request, driver: Driver) -> bool:
     """Whether the device speaks iWARP."""
-    transport = request.device.transport
-    return transport is _IWARP or (driver.iwarp and transport is None)
+    return request.device.transport is _IWARP or driver.iwarp
 
 
 def is_ethernet(request: Request, driver: Driver, port: PortFacts) -> bool | None:

@@ -171,7 +171,7 @@ class Report:
         """The whole text, plain: the headline, a row a finding with its fix, and where that leaves the queue pair."""
         lines = [self.headline()]
         if self.present:
-            lines.append(f"    {'set':8} {', '.join(self.present)}")
+            lines.append(f"    {'set':8} {', '.join('av' if name == 'ah_attr' else name for name in self.present)}")
         for finding in sorted(self.findings, key=lambda f: _ORDER[f.severity]):
             lines += _rows(finding)
         if self.tail and self.refused:

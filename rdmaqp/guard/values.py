@@ -53,7 +53,7 @@ def _how(field: Field) -> tuple[int, int, Mapping[Any, int] | None, Callable[[Ca
     words, limit = _WORDS.get(field.name), LIMITS.get(field.name)
     if words is not None or field.name in _VECTORS:
         return 1, 0, words, limit
-    return field.low, 0xFFFF if field.name == "qp_access_flags" else field.high, None, limit
+    return field.low, 0x3FF if field.name == "qp_access_flags" else field.high, None, limit
 
 
 _HOW = {name: _how(field) for name, field in FIELDS.items()}
