@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 PORTS = ("stdout", "stderr", "status")
 GUEST_SCRIPT = Path(__file__).with_name("guest.sh")
 
-# Directories the guest may write to; what it writes goes to its memory and ends with it.
-_OVERLAYS = ("/etc", "/home", "/lib", "/opt", "/root", "/srv", "/tmp", "/usr", "/var")  # noqa: S108 - names only
+# What the guest's init writes to (it links the modules), or must see: the job lies in the temporary directory. The
+# command itself gets a root that is writable everywhere (guest.sh, own_root).
+_OVERLAYS = ("/etc", "/lib", "/tmp", "/usr", "/var")  # noqa: S108 - names only
+# The mount tag of this machine's files, exported a second time so that the guest may cache them.
+CACHED_ROOT = "rdmaqp.root"
 _PASSED_ON = re.compile(
     r"PATH|LD_LIBRARY_PATH|HOME|TERM|COLORTERM|COLUMNS|LINES|LANG|LC_\w+|TZ|CI|NO_COLOR|FORCE_COLOR|VIRTUAL_ENV"
     r"|(RDMAQP|PYTHON|PYTEST|IBV|RDMAV|MLX4|MLX5)_?\w*"
@@ -93,13 +96,6 @@ def job(guest: Guest, token: str, env: Mapping[str, str]) -> str:
     return "\n".join(["#!/bin/bash", *exports, shlex.join(start), ""])
 
 
-def overlays(cwd: Path) -> list[str]:
-    """The directories to make writable for the guest's life: the usual ones, and the one we are in."""
-    top = Path(*cwd.resolve().parts[:2])
-    wanted = {*_OVERLAYS, str(top)}
-    return sorted(name for name in wanted if name != "/" and _can_be_overlaid(Path(name)))
-
-
 def _can_be_overlaid(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not hidden_in_guest(path)
 
@@ -116,10 +112,15 @@ def virtme_run(guest: Guest, program: Path, job_file: Path, ports: Mapping[str, 
     ]
     if guest.kernel.has_9p:
         words.append("--force-9p")  # one process less than virtiofs, and Debian 12's virtiofsd does not serve
+        # remap: inode numbers of several mounts (/home, even /proc and /sys) would meet, and a cache goes by them.
+        export = f"local,id={CACHED_ROOT},path=/,security_model=none,readonly=on,multidevs=remap"
+        words += ["--qemu-opt=-fsdev", f"--qemu-opt={export}",
+                  "--qemu-opt=-device", f"--qemu-opt=virtio-9p-pci,fsdev={CACHED_ROOT},mount_tag={CACHED_ROOT}"]
     if not guest.kvm:
         words.append("--disable-kvm")
-    for directory in overlays(guest.cwd):
-        words += ["--overlay-rwdir", directory]
+    for directory in _OVERLAYS:
+        if _can_be_overlaid(Path(directory)):
+            words += ["--overlay-rwdir", directory]
     for path in guest.rwdirs:
         words += ["--rwdir", str(path.resolve())]
     for argument in guest.append:

@@ -15,6 +15,8 @@ shift 3
 address=192.0.2.1/24      # TEST-NET-1 (RFC 5737): never a real network
 peer_address=192.0.2.2/24
 ports=/dev/virtio-ports
+root_parts=/run/rdmaqp-root
+root=$root_parts/root
 
 exec 3>"$ports/rdmaqp.status"
 say() { printf '%s\n' "$*" >&3; }
@@ -43,7 +45,7 @@ wait_for_port() {
 
 soft_roce() {
     say "stage loading rdma_rxe"
-    step modprobe -a ib_uverbs rdma_rxe veth
+    step modprobe -a ib_uverbs rdma_rxe veth overlay
     say "stage making the network link"
     # A veth pair whose far end lives in a namespace of its own and answers ARP: addresses resolve as they do on a
     # real network (a dummy device would accept every address). rxe itself works in the first namespace only.
@@ -58,6 +60,39 @@ soft_roce() {
     say "stage adding the Soft-RoCE device"
     step rdma link add rxe0 type rxe netdev roce0
     step wait_for_port
+}
+
+# Makes the root that the command runs in: this machine's files, writable everywhere, and gone with the guest.
+# virtme's own root is 9p without a cache, over which a Python interpreter takes fifteen seconds to start; nothing
+# but this guest changes what it sees, so it may cache. Where the root is virtiofs, it is cached already.
+own_root() {
+    local lower=/ directory
+    mkdir -p "$root_parts"
+    mount -t tmpfs -o size=75% tmpfs "$root_parts" || return 1
+    mkdir -p "$root_parts"/{host,upper,work} "$root"
+    if grep -qsx rdmaqp.root /sys/bus/virtio/devices/*/mount_tag; then
+        lower=$root_parts/host
+        mount -t 9p -o ro,version=9p2000.L,trans=virtio,cache=loose,msize=524288 rdmaqp.root "$lower" || return 1
+    fi
+    mount -t overlay -o "lowerdir=$lower,upperdir=$root_parts/upper,workdir=$root_parts/work" overlay "$root" || return 1
+    for directory in /proc /sys /dev /run /lib/modules; do
+        mkdir -p "$root$directory"
+        mount --rbind "$directory" "$root$directory" || return 1
+    done
+    shared_directories | while IFS= read -r directory; do
+        mkdir -p "$root$directory"
+        mount --bind "$directory" "$root$directory" || return 1
+    done
+}
+
+# The directories of --rwdir, which virtme has mounted one by one.
+shared_directories() {
+    local source directory
+    while read -r source directory _; do
+        # /proc/mounts writes a space as \040, which printf reads.
+        # shellcheck disable=SC2059  # its escapes are what printf is for here
+        [[ $source != virtme.initmount* ]] || printf "$directory\n"
+    done </proc/mounts
 }
 
 # Copies what the command prints to a port. The pipe in between makes /dev/stdout, several writers and background
@@ -86,7 +121,8 @@ run_command() {
     say ready
     (
         exec 3>&-
-        exec "$@"
+        # shellcheck disable=SC2016  # the inner shell expands it
+        exec chroot "$root" /bin/bash -c 'cd "$1" && shift && exec "$@"' bash "$directory" "$@"
     ) </dev/null >"$pipes/out" 2>"$pipes/err"
     code=$?
     finish_copiers "$out"
@@ -101,7 +137,8 @@ run_command() {
 say "stage userspace is up"
 step ulimit -l "$memlock"
 ulimit -l "$memlock"  # again, because a step runs in a subshell
-step cd "$directory"
-cd "$directory" || exit 1
 soft_roce
+say "stage preparing the root directory"
+step own_root
+step cd "$root$directory"
 run_command "$@"
