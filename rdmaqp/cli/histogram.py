@@ -15,27 +15,31 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 def histogram(values: Sequence[float], *, bins: int = 12, width: int = 80, unit: str = "µs") -> list[str]:
     """One line a bin: from, to, a bar, the count.
 
-    The bins are equally wide up to the 99th percentile; what is above goes into one last bin, so that a single
-    outlier does not press all others into the first.
+    Where the 99th percentile is near the lowest value, the bins are equally wide up to it and what is above goes into
+    one last bin. Where it is far away, the bins grow by a constant factor, so that neither the crowd nor the
+    stragglers are lost.
     """
     ordered = sorted(values)
     if not ordered:
         return []
-    low, high = ordered[0], ordered[-1]
-    knee = ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
-    if knee <= low:
-        edges = [low, high]
-    else:
-        edges = [low + (knee - low) * step / bins for step in range(bins + 1)]
-        edges[-1] = knee
-        if high > knee:
-            edges.append(high)
+    edges = _edges(ordered, bins)
     counts = _count(ordered, edges)
     texts = [f"{start:10.2f} – {end:10.2f} {unit} " for start, end in pairwise(edges)]
     room = max(10, width - len(texts[0]) - len(str(max(counts))) - 2)
-    return [
-        f"{text}{_bar(count / max(counts), room)} {count}" for text, count in zip(texts, counts, strict=True)
-    ]
+    return [f"{text}{_bar(count / max(counts), room)} {count}" for text, count in zip(texts, counts, strict=True)]
+
+
+def _edges(ordered: Sequence[float], bins: int) -> list[float]:
+    low, high = ordered[0], ordered[-1]
+    knee = ordered[max(0, -(-99 * len(ordered) // 100) - 1)]
+    if high <= low:
+        return [low, high]
+    if low > 0 and knee > 3 * low:
+        return [low * (high / low) ** (step / bins) for step in range(bins)] + [high]
+    if knee <= low:
+        knee = high
+    edges = [low + (knee - low) * step / bins for step in range(bins)] + [knee]
+    return [*edges, high] if high > knee else edges
 
 
 def _count(ordered: Sequence[float], edges: Sequence[float]) -> list[int]:
