@@ -374,6 +374,40 @@ def test_closing_in_several_threads_at_once_is_closing_once(null: Null) -> None:
     assert null.run(closed_queue_pair_asked) == [QP, MR, PD] * 2 + [CQ, CQ, DEVICE]
 
 
+def used_while_closing(name: str) -> list[str]:
+    """A thread uses an object as fast as it can while another closes the device; fifty times, at other moments."""
+    ended = set()
+    for number in range(50):
+        one = side()
+        use = {
+            "poll": one.cq.poll, "wait": lambda one=one: one.cq.wait(timeout=0.001), "query": one.qp.query,
+            "modify": one.qp.reset, "make": lambda one=one: one.pd.alloc_mr(8).close(),
+        }[name]  # fmt: skip
+
+        def busy(use: Any = use) -> None:
+            while True:
+                try:
+                    use()
+                except rdmaqp.DeadlineError:
+                    continue
+                except rdmaqp.ClosedError as error:
+                    ended.add(type(error).__name__)
+                    return
+
+        thread = threading.Thread(target=busy)
+        thread.start()
+        time.sleep(number / 20_000)
+        one.context.close()
+        thread.join()
+    return [*ended, *{str(call["alive"]) for call in calls(DEVICE)}]
+
+
+@pytest.mark.parametrize("name", ["poll", "wait", "query", "modify", "make"])
+def test_what_is_in_use_is_closed_between_two_uses(null: Null, name: str) -> None:
+    assert null.run(used_while_closing, name) == ["ClosedError", "0"]
+    assert {call["result"] for call in null.calls(*ENDS)} == {0}
+
+
 # ---------------------------------------------------------------------- mixed devices
 
 
