@@ -21,6 +21,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     actions = parser.add_subparsers(dest="lab_action", required=True, metavar="ACTION")
     _add_run(actions)
     setup = actions.add_parser("setup", help="fetch a kernel if none here can serve, and try KVM once")
+    setup.add_argument("--kernel", metavar="SERIES", help="fetch a kernel of this series as well, such as 6.12")
     setup.set_defaults(run=run, lab_run=_setup)
     status = actions.add_parser("status", help="what would be used, and what is missing")
     status.add_argument("--json", action="store_true", help="as JSON")
@@ -73,8 +74,8 @@ def _run(args: argparse.Namespace) -> int:
     )
 
 
-def _setup(_args: argparse.Namespace) -> int:
-    _print_status(lab.setup(_say))
+def _setup(args: argparse.Namespace) -> int:
+    _print_status(lab.setup(_say, args.kernel))
     return 0
 
 

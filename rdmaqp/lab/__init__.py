@@ -64,14 +64,18 @@ def run(
     return guest.run(wanted, boot_timeout)
 
 
-def setup(say: Callable[[str], None] = _say_nothing) -> LabStatus:
+def setup(say: Callable[[str], None] = _say_nothing, series: str | None = None) -> LabStatus:
     """Prepare what `run` needs: a kernel in the cache where none is installed, and the trial of KVM.
+
+    With *series*, such as ``"6.12"``, fetch a kernel of it as well, for ``run(kernel="6.12")``.
 
     Raises:
         LabError: a program is missing, or the kernel cannot be fetched.
     """
     _require_tools()
     accel.decide(_kernel(say), say)
+    if series is not None:
+        fetch.fetch(say, series)
     return status()
 
 

@@ -19,30 +19,37 @@ from typing import TYPE_CHECKING
 from rdmaqp.lab import tools
 from rdmaqp.lab.cache import locked, writable_cache_dir
 from rdmaqp.lab.errors import LabError
-from rdmaqp.lab.kernel import Kernel, cached
+from rdmaqp.lab.kernel import NAMED_SHELF, SHELF, Kernel, cached, of_series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+_OTHER_FLAVOUR = re.compile(r"-(cloud|rt|16k|dbg)-|dbg$")
 _WITHOUT_APT = (
     "What to do: install a kernel that has the module rdma_rxe (RHEL/Fedora: dnf install kernel-core"
     " kernel-modules kernel-modules-extra), or name one with --kernel.",
 )
 
 
-def fetch(say: Callable[[str], None]) -> Kernel:
+def fetch(say: Callable[[str], None], series: str | None = None) -> Kernel:
     """Fetch and unpack the newest kernel the package lists offer; return it.
+
+    Args:
+        say: takes a line of progress.
+        series: such as ``"6.12"``; by default the distribution's own. A kernel of a named series is kept apart and
+            is used only where it is named.
 
     Raises:
         LabError: not a Debian or Ubuntu, no package lists, no network, or a package without rdma_rxe.
     """
-    kernels = writable_cache_dir() / "kernels"
+    shelf = SHELF if series is None else NAMED_SHELF
+    kernels = writable_cache_dir() / shelf
     with locked("kernels"):
-        ready = [kernel for kernel in cached() if isinstance(kernel, Kernel)]
+        ready = [k for k in cached(shelf) if isinstance(k, Kernel) and of_series(k.version, series)]
         if ready:
             return ready[0]  # another preparation was faster
-        packages, version = _packages()
+        packages, version = _packages() if series is None else _packages_of(series)
         kernels.mkdir(exist_ok=True)
         for remains in kernels.glob(".incoming-*"):  # of a fetch that was killed; the lock says that none runs
             shutil.rmtree(remains)
@@ -56,12 +63,12 @@ def fetch(say: Callable[[str], None]) -> Kernel:
             final = kernels / version
             shutil.rmtree(final, ignore_errors=True)
             tree.rename(final)
-    for kernel in cached():
+    for kernel in cached(shelf):
         if isinstance(kernel, Kernel) and kernel.version == version:
             return kernel
     raise LabError(
         f"lab: {' '.join(packages)} was fetched and cannot serve",
-        [*map(str, cached()), *_WITHOUT_APT],
+        [*map(str, cached(shelf)), *_WITHOUT_APT],
     )
 
 
@@ -82,6 +89,22 @@ def _packages() -> tuple[list[str], str]:
     if "modules-extra" in listed:  # Ubuntu: image and modules are separate packages
         names = [f"linux-image-{version}", f"linux-modules-{version}", f"linux-modules-extra-{version}"]
     return names[:3], version
+
+
+def _packages_of(series: str) -> tuple[list[str], str]:
+    """The package of the newest kernel of a series, such as 6.12, and its version; Debian's plain flavour only."""
+    machine = _DEBIAN_ARCH.get(platform.machine(), platform.machine())
+    known = _run(["apt-cache", "pkgnames", f"linux-image-{series}"], f"looking up kernels {series}").split()
+    # Signed and unsigned packages hold the same kernel; a guest asks for no signature.
+    pattern = re.compile(rf"linux-image-({re.escape(series)}[.-][^ ]*?-{machine})(-unsigned)?")
+    found = [match for match in map(pattern.fullmatch, known) if match and not _OTHER_FLAVOUR.search(match[1])]
+    if not found:
+        raise LabError(
+            f"lab: the package lists know no kernel {series} for {machine}",
+            ["What to do: run `apt-get update` as root, or add the repository that has it (Debian: backports)."],
+        )
+    newest = max(found, key=lambda match: [int(part) for part in re.findall(r"\d+", match[1])])
+    return [newest[0]], newest[1]
 
 
 def _meta_package() -> str:

@@ -15,6 +15,8 @@ from rdmaqp.lab.errors import LabError
 # RHEL's have no 9p.
 NEEDED = ("rdma_rxe", "ib_uverbs", "veth", "overlay", "virtio_pci", "virtio_console")
 ROOT_FILE_SYSTEMS = (("9p", "9pnet_virtio"), ("virtiofs",))
+# Directories of the cache: kernels of the distribution, and those that were asked for by name.
+SHELF, NAMED_SHELF = "kernels", "named-kernels"
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,9 @@ def candidates(root: Path = Path("/")) -> list[Kernel | Rejected]:
     return found + cached()
 
 
-def cached() -> list[Kernel | Rejected]:
-    """The kernels in the cache, newest first."""
-    trees = sorted((cache_dir() / "kernels").glob("[0-9]*"), key=_by_version, reverse=True)
+def cached(shelf: str = SHELF) -> list[Kernel | Rejected]:
+    """The kernels on one shelf of the cache, newest first."""
+    trees = sorted((cache_dir() / shelf).glob("[0-9]*"), key=_by_version, reverse=True)
     return [_examine_version(tree.name, tree, "cache") for tree in trees]
 
 
@@ -147,6 +149,11 @@ def choose(root: Path = Path("/")) -> tuple[Kernel | None, list[Rejected]]:
     return None, rejected
 
 
+def of_series(version: str, series: str | None) -> bool:
+    """Whether a kernel's version is the one named, or begins with it: 6.12.107-amd64 is of the series 6.12."""
+    return series is None or version == series or version.startswith((f"{series}.", f"{series}-"))
+
+
 def explicit(given: str, root: Path = Path("/")) -> Kernel:
     """The kernel a user named, by the path of its image or by its version.
 
@@ -158,15 +165,17 @@ def explicit(given: str, root: Path = Path("/")) -> Kernel:
         version = image_version(image) if image.is_file() and os.access(image, os.R_OK) else None
         tried = [examine(image, _modules_beside(image, version or "unknown"), "given")]
     else:
-        trees = (root, cache_dir() / "kernels" / given)
-        tried = [_examine_version(given, tree, "given") for tree in trees]
+        shelved = [one for shelf in (SHELF, NAMED_SHELF) for one in cached(shelf)]
+        named = [one for one in shelved if isinstance(one, Kernel) and of_series(one.version, given)]
+        tried = [_examine_version(given, root, "given"), *named]
     for outcome in tried:
         if isinstance(outcome, Kernel):
             return outcome
     raise LabError(
         f"lab: the kernel {given!r} cannot serve",
         [*map(str, tried), "What to do: name a kernel image (/boot/vmlinuz-...) or a version whose modules"
-         " include rdma_rxe, or leave --kernel out; `rdmaqp lab status` shows what there is."],
+         " include rdma_rxe, or leave --kernel out; `rdmaqp lab status` shows what there is,"
+         " `rdmaqp lab setup --kernel 6.12` fetches one of a series."],
     )
 
 
