@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
-
 from stub.fixtures import null_device, stub_library
 
 __all__ = ["null_device", "stub_library"]
+
+
+# A shell ignores SIGINT for what it starts in the background, and whatever we start would inherit that: the tests of
+# Ctrl-C would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

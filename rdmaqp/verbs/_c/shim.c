@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,8 @@ static int rdmaqp_wait_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel, i
 			*verb = "ibv_get_cq_event";
 			if (take_event(channel))
 				return -1;
+		} else {
+			sched_yield(); /* Soft-RoCE works in a thread, which may wait for this very processor */
 		}
 	}
 }
@@ -404,8 +407,10 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 				return 0;
 			if (sleep_on(a, b, left))
 				return -1;
-		} else if (++idle % 1024 == 0 && now_ns() >= end) {
-			return 0;
+		} else if (++idle % 1024 == 0) {
+			if (now_ns() >= end)
+				return 0;
+			sched_yield(); /* Soft-RoCE works in a thread, which may wait for this very processor */
 		}
 	}
 }
