@@ -14,7 +14,7 @@ from rdmaqp.guard.limits import inactive
 from rdmaqp.guard.limits import port as has_port
 from rdmaqp.guard.report import shown
 from rdmaqp.model.attributes import RATES, AddressVector, GlobalRoute
-from rdmaqp.model.enums import GidType, LinkLayer, QPState
+from rdmaqp.model.enums import GidType, LinkLayer, QPState, QPType
 from rdmaqp.model.gid import GID, GidEntry
 
 if TYPE_CHECKING:
@@ -45,12 +45,15 @@ class Path:
     Attributes:
         name: how the caller calls it: ``ah_attr``, ``alt_ah_attr`` or ``ah``.
         connected: whether it is a connected queue pair's; else it is a datagram's.
+        resolves: whether the kernel looks for the destination. In a datagram queue pair's own vector it never does.
         port: the facts of its port.
         ethernet, infiniband: what that port speaks; both false where unknown.
         knows_gids: whether ``request.gids`` is the table of that port.
     """
 
-    __slots__ = ("connected", "driver", "ethernet", "infiniband", "knows_gids", "name", "port", "report", "request")
+    __slots__ = (
+        "connected", "driver", "ethernet", "infiniband", "knows_gids", "name", "port", "report", "request", "resolves",
+    )  # fmt: skip
 
     def __init__(
         self, report: Report, request: Request, driver: Driver, name: str, port: PortFacts,
@@ -64,13 +67,14 @@ class Path:
         self.ethernet = ethernet
         self.infiniband = port.link_layer is _INFINIBAND
         self.connected = name != "ah"
+        self.resolves = True
         self.knows_gids = port is request.port
 
 
 def check(case: Case, name: str, address: AddressVector) -> None:
     """The path of a modify call, the primary or the alternate one."""
     number = address.port_num
-    if type(number) is int:
+    if type(number) is int and not (number == 1 and case.request.device.phys_port_cnt):
         has_port(case.report, case.request, f"{name}.port_num", number, only_first=case.driver.first_port_only)
     if name == "alt_ah_attr":
         return _alternate(case, address)
@@ -78,6 +82,7 @@ def check(case: Case, name: str, address: AddressVector) -> None:
         _bound_port(case, number)
     if not case.iwarp:
         path = Path(case.report, case.request, case.driver, name, case.port, case.ethernet)
+        path.resolves = case.type is not QPType.UD
         judge(path, address)
     return None
 
@@ -129,7 +134,7 @@ def judge(path: Path, address: AddressVector) -> None:
     if route is not None and uses_route:
         entry = source.entry(path, route)
         destination = _destination(path, route)
-        if entry is not None and destination is not None:
+        if entry is not None and destination is not None and path.resolves:
             _meet(path, route, entry, destination)
     elif route is not None and path.ethernet is not True and _is_filled(route):
         path.report.find("grh-ignored", path.name, "a global route is given, and is_global is 0: it is ignored",

@@ -5,6 +5,7 @@ Everything here is plain integers: this is the part of the guard that each passi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,9 @@ class Case:
         self.rule: Rule | None = None
         if kind is not None and state is not None and goal is not None:
             self.rule = (_ROWS[kind] if kind in _ROWS else table_of(kind, qp.driver_type)).get((state, goal))
-        driver = self.driver = driver_of(device.driver)
+        driver, self.iwarp = _speaks(device.driver, device.transport)
+        self.driver = driver
         port = self.port = self._port(attr)
-        self.iwarp = is_iwarp(request, driver)
         self.ethernet = None if self.iwarp else is_ethernet(request, driver, port)
         since = driver.unchecked_since
         self.is_unchecked = (
@@ -159,6 +160,13 @@ def kind_of(request: Request) -> str:
 def is_iwarp(request: Request, driver: Driver) -> bool:
     """Whether the device speaks iWARP."""
     return request.device.transport is _IWARP or driver.iwarp
+
+
+@lru_cache(256)
+def _speaks(name: str | None, transport: Transport | None) -> tuple[Driver, bool]:
+    """The driver's row, and whether it speaks iWARP there."""
+    driver = driver_of(name)
+    return driver, transport is _IWARP or driver.iwarp
 
 
 def is_ethernet(request: Request, driver: Driver, port: PortFacts) -> bool | None:

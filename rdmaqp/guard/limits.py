@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _REMOTE_READ = int(AccessFlag.REMOTE_READ | AccessFlag.REMOTE_ATOMIC)
 _REMOTE_ATOMIC = int(AccessFlag.REMOTE_ATOMIC)
 _LIMITED = 0x8000
+_ACTIVE = PortState.ACTIVE
 
 
 def port(report: Report, request: Request, name: str, number: int, *, only_first: bool = False) -> bool:
@@ -239,7 +240,7 @@ def queues(case: Case) -> None:
         return
     if goal is QPState.RTR and case.state is QPState.INIT and qp.recv_posted == 0 and qp.srq is False:
         _no_receive(case)
-    if goal in _BRING_UP:
+    if case.port.state is not _ACTIVE and goal in _BRING_UP:
         inactive(case.report, case.port, "port_num")
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rdmaqp.guard.addressing import Path
     from rdmaqp.model.attributes import GlobalRoute
 
+_EMPTY = bytes(16)
+
 
 def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
     """The entry of our own table; findings where it cannot serve, ``None`` where there is none or it is unknown."""
@@ -25,7 +27,7 @@ def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
     if found is None and not (path.knows_gids and request.gids_complete):
         path.report.skip("sgid-empty", f"gids[{index}]")
         return None
-    if found is None or not any(found.gid):
+    if found is None or found.gid == _EMPTY:
         path.report.find("sgid-empty", _field(path), f"slot {index} of the GID table is empty", given=index,
                          allowed=_used(path), fix=best(path))
         return None

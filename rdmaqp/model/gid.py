@@ -38,6 +38,8 @@ class GID(bytes):
         Raises:
             ValueError: it is none of these; the message names the value.
         """
+        if type(value) is str:
+            return _from_text(value)
         if isinstance(value, GID):
             return value
         if isinstance(value, (bytes, bytearray)):
@@ -46,9 +48,9 @@ class GID(bytes):
             return cls(_V4_PREFIX + value.packed)
         if isinstance(value, IPv6Address):
             return cls(value.packed)
-        if not isinstance(value, str):
-            raise ValueError(f"a GID is text or 16 bytes, not {type(value).__name__}")
-        return _from_text(value)
+        if isinstance(value, str):
+            return _from_text(str(value))
+        raise ValueError(f"a GID is text or 16 bytes, not {type(value).__name__}")
 
     def __str__(self) -> str:
         if self.is_ipv4_mapped:

@@ -35,6 +35,7 @@ FINE: list[dict[str, Any]] = [
     modify("UD", "SQE", "RTS", driver="mlx4", cur_qp_state="SQE"),
     modify("UC", "SQD", "SQD", driver="rxe", qp_state=..., ah_attr=route()),
     modify("RC", "RTR", "RTR", driver="rxe", qp_state=..., min_rnr_timer=3),
+    modify("UD", "RTS", "RTS", driver="rxe", qp_state=..., ah_attr=route("2001:db8::7")),
     modify("RC", "RESET", "RESET", driver="rxe", qp_state=..., pkey_index=0),
     modify("DCI", "INIT", "RTR", ah_attr=route()),
     modify("DCT", "INIT", "RTR"),
