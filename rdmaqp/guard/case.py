@@ -102,9 +102,7 @@ class Case:
     def _goal(self, asked: object) -> QPState | None:
         if type(asked) is QPState:
             return asked
-        if type(asked) not in (str, int) or (self.request.units is not None and type(asked) is str):
-            return None
-        return _STATES.get(asked)
+        return _STATES.get(asked) if type(asked) in (str, int) else None
 
     def _port(self, attr: QPAttr) -> PortFacts:
         """The facts of the port that the call is about: the one it names, else the one bound at INIT."""

@@ -112,7 +112,7 @@ def _enum(case: Case, field: Field, value: Any) -> int | None:
     if number is None and not isinstance(value, str):
         wrong_type(case.report, field.name, value, field.allowed)
         return None
-    known = None if abi and isinstance(value, str) else enum_value(field.enum, value)
+    known = enum_value(field.enum, value)
     if known is None and field.name == "path_mtu" and number is not None and not abi:
         known = mtu_bytes(number)
     if known is None:

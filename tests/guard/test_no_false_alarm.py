@@ -47,6 +47,7 @@ FINE: list[dict[str, Any]] = [
     infiniband(ah_attr=lid(0xC000), driver="hfi1"),
     infiniband(**alt(2)),
     with_(rtr(), units="abi", attr={"path_mtu": 3, "qp_state": 2}),
+    with_(rtr(), units="abi", attr={"path_mtu": "MTU_1024", "qp_state": "RTR"}),
     with_(rts(), units="abi", mask=["STATE", "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "SQ_PSN", "MAX_QP_RD_ATOMIC"],
           attr={"qp_state": 3, "path_mtu": 0, "dest_qp_num": 0, "min_rnr_timer": 99}),
     peer(rtr()),
