@@ -6,6 +6,7 @@ do device and port take them (:mod:`.limits`), does the address lead anywhere (:
 do both ends agree (:mod:`.peer`). Of other acts: :mod:`.posting`, :mod:`.creation`.
 
 What drivers add or take away is data (:mod:`.driver_rows`). The names of the rules are in :mod:`.rules`.
+Why a call failed that was made all the same says :mod:`.diagnosis`.
 What to do about a report is a :class:`Policy`.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.guard import addressing, creation, limits, mask, peer, posting, transition, values
 from rdmaqp.guard.case import Case
+from rdmaqp.guard.cause import Cause
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.guard.policy import Policy, policy
 from rdmaqp.guard.report import Finding, GuardWarning, Report, Skipped
@@ -25,16 +27,32 @@ if TYPE_CHECKING:
     from rdmaqp.model.request import Request
 
 __all__ = [
-    "Finding", "GuardWarning", "Policy", "Report", "Skipped", "check", "is_valid_transition", "policy", "unasked",
+    "Cause", "Finding", "GuardWarning", "Policy", "Report", "Skipped", "check", "is_valid_transition", "policy",
+    "unasked",
 ]  # fmt: skip
 
 
 def check(request: Request) -> Report:
     """Judge one request. It never raises for what is in the request: whatever is wrong becomes a finding.
 
+    Where the request says that its call or its work has failed, the report has the causes too.
+
     Raises:
         ValueError: the request has no act.
     """
+    report = _judge(request)
+    if request.failed is not None or request.completion is not None:
+        report.causes = _causes(request, report)
+    return report
+
+
+def _causes(request: Request, report: Report) -> tuple[Cause, ...]:
+    from rdmaqp.guard.diagnosis import diagnose  # only what has failed pays for it
+
+    return diagnose(request, report)
+
+
+def _judge(request: Request) -> Report:
     if request.attr is not None:
         return _modify(request, request.attr)
     if request.post is not None:

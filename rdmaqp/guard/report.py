@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from rdmaqp.guard.rules import RULES, Severity
+
+if TYPE_CHECKING:
+    from rdmaqp.guard.cause import Cause
 
 Verdict = Literal["pass", "warn", "refuse"]
 
@@ -83,15 +86,17 @@ class Report:
     Attributes:
         findings: what it has to say, in the order in which it asked.
         skipped: the checks that were not made, each with what it needs.
+        causes: why it failed, where the request says that it did (:mod:`.diagnosis`); else ``None``.
         remark: the caller's own word, after the last line of a refusal.
     """
 
-    __slots__ = ("_about", "findings", "remark", "skipped")
+    __slots__ = ("_about", "causes", "findings", "remark", "skipped")
 
     def __init__(self, about: About) -> None:
         self._about = about
         self.findings: list[Finding] = []
         self.skipped: list[Skipped] = []
+        self.causes: tuple[Cause, ...] | None = None
         self.remark = ""
 
     def __repr__(self) -> str:
@@ -149,11 +154,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer in the form of the check contract, without the request's id."""
-        return {
+        done: dict[str, Any] = {
             "verdict": self.verdict,
             "findings": [finding.to_dict() for finding in self.findings],
             "skipped": [{"rule": skip.rule, "needs": skip.needs} for skip in self.skipped],
         }
+        if self.causes is not None:
+            done["causes"] = [cause.to_dict() for cause in self.causes]
+        return done
 
     def headline(self) -> str:
         """The first line: whose call, and all that is wrong with it, in short."""

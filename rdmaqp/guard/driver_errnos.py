@@ -1,0 +1,92 @@
+"""What single drivers mean by an error number: data, each row with its source."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rdmaqp.guard.cause import Standing
+    from rdmaqp.guard.scene import Act
+
+
+class Answer(NamedTuple):
+    """One driver's use of one error number.
+
+    Attributes:
+        acts: the verbs that answer so.
+        source: under ``drivers/`` in Linux.
+    """
+
+    driver: str
+    number: int
+    cause: str
+    standing: Standing
+    why: str
+    source: str
+    acts: tuple[Act, ...] = ("modify", "create", "reg_mr", "ah")
+
+
+_MLX5 = "net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err()"
+_MLX4 = "net/ethernet/mellanox/mlx4/cmd.c, mlx4_status_to_errno()"
+
+ANSWERS = (
+    Answer("mlx5", errno.EREMOTEIO, "firmware-refused", "proved", "the firmware answered with an error status", _MLX5),
+    Answer("mlx5", errno.EIO, "firmware-refused", "likely", "the firmware reports an internal error, a bad system "
+           "state or a malformed command", _MLX5),
+    Answer("mlx5", errno.ENOMEM, "firmware-refused", "likely", "the firmware is at one of its limits", _MLX5),
+    Answer("mlx5", errno.EAGAIN, "firmware-refused", "proved", "the firmware has no resources left, or is not ready",
+           _MLX5),
+    Answer("mlx5", errno.EBUSY, "firmware-refused", "likely", "the firmware says that the object is busy", _MLX5),
+    Answer("mlx5", errno.ENOSPC, "driver-refused", "likely", "the table of packet pacing rates is full",
+           "net/ethernet/mellanox/mlx5/core/rl.c", ("modify",)),
+    Answer("mlx4", errno.EBADF, "firmware-refused", "proved", "the firmware does not know the resource, or finds it in "
+           "another state", _MLX4),
+    Answer("mlx4", errno.ENXIO, "firmware-refused", "proved", "the firmware is in a bad system state", _MLX4),
+    Answer("mlx4", errno.EBUSY, "firmware-refused", "proved", "the firmware says that the object is busy", _MLX4),
+    Answer("mlx4", errno.ENOMEM, "firmware-refused", "likely", "the firmware is at one of its limits", _MLX4),
+    Answer("mlx4", errno.EPERM, "firmware-refused", "likely", "the firmware does not know the operation", _MLX4),
+    Answer("mlx4", errno.EIO, "firmware-refused", "proved", "the firmware reports an internal error", _MLX4),
+    Answer("bnxt_re", errno.EIO, "firmware-refused", "proved", "the firmware answered with an error status: this "
+           "driver makes EIO of all of them", "infiniband/hw/bnxt_re/qplib_rcfw.c"),
+    Answer("irdma", errno.EBUSY, "driver-refused", "proved", "the queue pair did not suspend within 5 s",
+           "infiniband/hw/irdma/verbs.c, irdma_wait_for_suspend()", ("modify",)),
+    Answer("erdma", errno.ETIME, "firmware-refused", "proved", "the device did not answer the command in time",
+           "infiniband/hw/erdma/erdma_cmdq.c"),
+    Answer("erdma", errno.EIO, "firmware-refused", "proved", "the device answered the command with an error",
+           "infiniband/hw/erdma/erdma_cmdq.c"),
+    Answer("erdma", errno.ECONNABORTED, "driver-refused", "proved", "the connection is being closed",
+           "infiniband/hw/erdma/erdma_qp.c", ("modify",)),
+    Answer("siw", errno.ECONNABORTED, "driver-refused", "proved", "the connection is being closed: no state but ERR "
+           "is left", "infiniband/sw/siw/siw_qp.c", ("modify",)),
+    Answer("cxgb4", errno.EIO, "driver-refused", "proved", "access flags can only be changed while the queue pair is "
+           "idle", "infiniband/hw/cxgb4/qp.c, c4iw_modify_qp()", ("modify",)),
+    Answer("rxe", errno.ENOMEM, "driver-refused", "proved", "no memory for the responder's resources "
+           "(max_dest_rd_atomic); the state has changed all the same: ask for it",
+           "infiniband/sw/rxe/rxe_qp.c, rxe_qp_from_attr()", ("modify",)),
+)
+
+
+def of_driver(driver: str | None, act: Act, number: int) -> Answer | None:
+    """What *driver* means by error *number*; ``None`` where that is not known."""
+    for row in ANSWERS:
+        if row.driver == driver and row.number == number and act in row.acts:
+            return row
+    return None
+
+
+#: Where each driver leaves its reasons, besides ``dmesg``.
+_LOOK_AT = {
+    "mlx5": "`dmesg | grep mlx5`: the failed command with its syndrome (0x…), which NVIDIA's support can decode",
+    "mlx4": "`dmesg | grep mlx4`: the failed command with its status",
+    "bnxt_re": "`dmesg | grep bnxt`: the failed firmware command with its status",
+    "irdma": "`dmesg | grep -e irdma -e ice`",
+    "efa": "`dmesg | grep efa`: the failed admin command with its status",
+    "rxe": "`echo module rdma_rxe +p > /sys/kernel/debug/dynamic_debug/control`, then `dmesg`: rxe says there why",
+    "siw": "`echo module siw +p > /sys/kernel/debug/dynamic_debug/control`, then `dmesg`",
+}
+
+
+def look_at(driver: str | None) -> str:
+    """Where to look next."""
+    return _LOOK_AT.get(driver or "", "`dmesg`, right after the call, and the driver's and firmware's release notes")
