@@ -20,6 +20,7 @@ COMMANDS = {
     "devices": "the RDMA devices of this machine and their ports",
     "gids": "the GID tables, and which entry would be picked",
     "pingpong": "a real RC connection, and verified messages over it",
+    "check": "judge requests, one JSON object a line",
     "lab": "a throw-away guest kernel with a Soft-RoCE device",
 }
 

@@ -6,6 +6,7 @@ import errno
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rdmaqp.errors import RequestError
@@ -97,7 +98,7 @@ def tag(value: object) -> int | str:
 
 def identity(value: object) -> str | int | float:
     """The request's id."""
-    if type(value) is str or type(value) is int or type(value) is float:
+    if type(value) is str or type(value) is int or (type(value) is float and isfinite(value)):
         return value
     raise RequestError(f"{shown(value)} is neither text nor a number")
 
