@@ -75,7 +75,7 @@ def check(verb: str, result: int, about: str = "", notes: Sequence[str] = ()) ->
     """Raise :class:`VerbsError` where *result*, returned by *verb*, is a failure."""
     if result == 0:
         return
-    error = native().ffi.errno if verb in MINUS_ONE and result == -1 else abs(result)
+    error = native().ffi.errno if verb in MINUS_ONE and result == -1 else result
     raise VerbsError(verb, error, about, notes)
 
 
