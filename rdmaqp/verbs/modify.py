@@ -8,11 +8,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import DeviceError
+from rdmaqp.host import process
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, mtu_code
 from rdmaqp.model.gid import GidEntry, pick_gid
-from rdmaqp.model.request import PortFacts, QPCap, QPFacts, Request
+from rdmaqp.model.request import PortFacts, ProcessFacts, QPCap, QPFacts, Request
 from rdmaqp.verbs import address
 from rdmaqp.verbs._native import native
 
@@ -94,6 +95,7 @@ def request(qp: QueuePair, attr: QPAttr, mask: int | None, state: QPState, peer:
         gids_complete=reads_gids,
         pkeys={} if port is None else _pkeys(port, facts.pkey_tbl_len or 0, qp, attr, bits, peer),
         peer=peer,
+        process=process.facts() if bits & AttrMask.QKEY else ProcessFacts(),
         kernel=kernel_release(),
     )
 
