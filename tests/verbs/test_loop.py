@@ -142,9 +142,9 @@ def changed(kind: str, size: int, at: int, sent: int | None) -> dict[str, Any]:
     stub(DROP=0)
     message = bytearray(first.mr.buffer)
     message[at] ^= 0x10
-    server = PingPongEnd(
-        second.qp, second.mr, second.pd.alloc_mr(size), size=size, iterations=9, initiator=False, verify=verify
-    )
+    into = second.pd.alloc_mr(size)
+    into.buffer[:] = first.mr.buffer  # what a shorter message leaves is right, so that its length alone gives it away
+    server = PingPongEnd(second.qp, second.mr, into, size=size, iterations=9, initiator=False, verify=verify)
     server.post_receives()
     first.qp.post_send(first.pd.reg_mr(message), 0, sent, signaled=False)
     try:
