@@ -21,6 +21,7 @@ COMMANDS = {
     "gids": "the GID tables, and which entry would be picked",
     "pingpong": "a real RC connection, and verified messages over it",
     "check": "judge requests, one JSON object a line",
+    "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
     "lab": "a throw-away guest kernel with a Soft-RoCE device",
 }
 
