@@ -83,7 +83,8 @@ def _indented(what: RenderableType, by: int) -> Padding:
 def line(label: str, text: str, style: str = "") -> None:
     """A labelled paragraph, wrapped beside its label."""
     if not label:
-        out.print(Text(text, style))
+        bare = text.lstrip()
+        out.print(_indented(Text(bare, style), len(text) - len(bare)))
         return
     table = Table.grid(padding=(0, 2))
     table.add_column(width=11, style="dim")

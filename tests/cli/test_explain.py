@@ -105,7 +105,7 @@ def test_an_attribute_with_its_code() -> None:
 @pytest.mark.parametrize(
     ("word", "near"),
     [("timout", "timeout"), ("RTRR", "RTR"), ("mask-mising", "mask-missing"), ("EINVALL", "EINVAL"), ("mlx", "mlx5"),
-     ("RETRY_EXC", "RETRY_EXC_ERR"), ("IBV_QP_PATH_MTUU", "PATH_MTU"), ("sgid", "sgid_index")],
+     ("RETRY_EXC", "RETRY_EXC_ERR"), ("IBV_QP_PATH_MTUU", "path_mtu"), ("sgid", "sgid_index")],
 )  # fmt: skip
 def test_an_unknown_word_names_the_nearest(rdmaqp: Rdmaqp, word: str, near: str) -> None:
     with pytest.raises(UnknownWordError) as error:

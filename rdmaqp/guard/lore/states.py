@@ -62,8 +62,8 @@ STATES: Mapping[QPState, StateLore] = MappingProxyType({
         "known. It listens and answers; it does not speak first.",
         "none can be posted",
         "receives complete, and the peer's RDMA reads, writes and atomics are served",
-        "the address is looked up (not of datagrams): on RoCE this call asks for the neighbour's MAC address, and waits "
-        "up to a second",
+        "the address is looked up (not of datagrams): on RoCE this call asks for the neighbour's MAC address, and "
+        "waits up to a second",
         f"{_RVT}; core/addr.c, process_one_req()",
     ),
     RTS: StateLore(
