@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import mmap
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +25,7 @@ def registered(kind: str) -> list[Any]:
         "memoryview": lambda: memoryview(bytearray(40))[8:32],
         "mmap": lambda: mmap.mmap(-1, 24),
         "array": lambda: array.array("d", [0, 0, 0]),
-        "ctypes": lambda: (__import__("ctypes").c_int * 6)(),
+        "ctypes": lambda: (ctypes.c_int * 6)(),
         "numpy": lambda: np.zeros(24, "u1"),
         "numpy of two dimensions": lambda: np.zeros((2, 3), "f4"),
         "numpy records": lambda: np.zeros(2, [("a", ">u4"), ("b", "f8")]),
@@ -149,21 +151,25 @@ def test_memory_that_was_refused_is_let_go(null: Null) -> None:
 
 
 def seen_by_numpy(how: str) -> list[Any]:
-    """An array made of the region's view outlives the region, and so does the memory."""
+    """What was made of the region's view outlives the region, and so does the memory."""
     import numpy as np
 
     pd = side().pd
     mr = pd.alloc_mr(4096)
-    view = np.frombuffer(mr.buffer, "u1") if how == "numpy" else mr.buffer[8:16]
+    view: Any = {
+        "numpy": lambda: np.frombuffer(mr.buffer, "u1"), "slice": lambda: mr.buffer[:],
+        "ctypes": lambda: (ctypes.c_ubyte * 4096).from_buffer(mr.buffer),
+        "hold": lambda: pickle.PickleBuffer(mr.buffer),  # the view itself, which then cannot be released
+    }[how]()  # fmt: skip
     mr.buffer[9] = 7
     mr.close()
     mr.close()
     pd.close()
     gc.collect()
-    return [mr.closed, int(view[9 if how == "numpy" else 1]), len(calls("ibv_dereg_mr"))]
+    return [mr.closed, memoryview(view).cast("B")[9], len(calls("ibv_dereg_mr"))]
 
 
-@pytest.mark.parametrize("how", ["numpy", "slice"])
+@pytest.mark.parametrize("how", ["numpy", "slice", "ctypes", "hold"])
 def test_a_view_outlives_the_region(null: Null, how: str) -> None:
     assert null.run(seen_by_numpy, how) == [True, 7, 2]  # the side's own region, and this one
 
