@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import errno as _errno
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from rdmaqp.guard.cause import Cause
     from rdmaqp.guard.report import Report
+    from rdmaqp.model.request import Request
+
+
+def errno_name(number: int) -> str:
+    """The name that kernel sources give an error number; the number itself where it has none."""
+    if number == _errno.EOPNOTSUPP:
+        return "EOPNOTSUPP"  # Python prefers its twin, ENOTSUP
+    return _errno.errorcode.get(number, str(number))
 
 
 class RdmaqpError(Exception):
@@ -62,7 +72,52 @@ class RequestError(RdmaqpError, ValueError):
         return f"{self.place}: {self.problem}" if self.place else self.problem
 
 
-class VerbsError(RdmaqpError, OSError):
+class _Diagnosed:
+    """What :class:`VerbsError` and :class:`CompletionError` have in common: why, and with what.
+
+    Attributes:
+        causes: the diagnosis: proved, likely and ruled out, in this order; empty where none was made.
+        given: the call in rows of words: ``set`` (all attributes), ``ours``, ``theirs``, ``limits``, ``where``.
+        request: the same as data, as the guard was asked; ``rdmaqp check`` reads it back.
+        report: what the guard found in it.
+        notes: further lines: what was tried, where that leaves the object.
+    """
+
+    causes: tuple[Cause, ...] = ()
+    given: Mapping[str, str] = MappingProxyType({})
+    request: Request | None = None
+    report: Report | None = None
+    notes: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """The first line, complete by itself."""
+        raise NotImplementedError
+
+    def _render(self) -> str:
+        lines = [self.headline(), *(f"    {name:8} {text}" for name, text in self.given.items())]
+        for cause in self.causes:
+            if cause.standing != "ruled-out":
+                mark = "× proved" if cause.standing == "proved" else "? likely"
+                lines.append(f"  {mark:10} {cause.cause}: {cause.why}")
+        innocent = [cause.cause for cause in self.causes if cause.standing == "ruled-out"]
+        if innocent:
+            lines.append(f"  {'- not':10} {', '.join(innocent)}")
+        return "\n".join([*lines, *self.notes])
+
+    def one_line(self) -> str:
+        """Everything but the reasons' words on one line, for a bug report or a log."""
+        parts = [self.headline()]
+        found = [f"{cause.cause} ({cause.standing})" for cause in self.causes if cause.standing != "ruled-out"]
+        if found:
+            parts.append("causes: " + ", ".join(found))
+        innocent = [cause.cause for cause in self.causes if cause.standing == "ruled-out"]
+        if innocent:
+            parts.append("not: " + ", ".join(innocent))
+        parts += [f"{name}: {text}" for name, text in self.given.items()]
+        return " | ".join([*parts, *self.notes]).replace("\n", " ")
+
+
+class VerbsError(_Diagnosed, RdmaqpError, OSError):
     """A verb failed in libibverbs, the kernel, the driver or the firmware.
 
     Attributes:
@@ -70,6 +125,8 @@ class VerbsError(RdmaqpError, OSError):
         errno: the error number, positive whichever way the driver returned it.
         about: the object concerned, in words (``"RC queue pair 0x11 on rxe0"``).
         notes: further lines: what was tried, what to look at.
+        causes, given, request, report: of a modify call and of what could not be made: why. Causes are proved, likely
+            or ruled out; ``given`` is the call in words; ``request`` and ``report`` are the guard's.
     """
 
     def __init__(self, verb: str, error: int, about: str = "", notes: Sequence[str] = ()) -> None:
@@ -78,14 +135,17 @@ class VerbsError(RdmaqpError, OSError):
         self.notes = tuple(notes)
         super().__init__(abs(error), os.strerror(abs(error)))
 
-    def __str__(self) -> str:
+    def headline(self) -> str:
+        """Whose call failed, which, and with what."""
         number = self.errno or 0
-        name = _errno.errorcode.get(number, str(number))
         where = f"{self.about}: " if self.about else ""
-        return "\n".join([f"{where}{self.verb} failed: {self.strerror} ({name}, {number})", *self.notes])
+        return f"{where}{self.verb} failed: {self.strerror} ({errno_name(number)}, {number})"
+
+    def __str__(self) -> str:
+        return self._render()
 
 
-class CompletionError(RdmaqpError):
+class CompletionError(_Diagnosed, RdmaqpError):
     """A work request completed with another status than success.
 
     Attributes:
@@ -95,6 +155,7 @@ class CompletionError(RdmaqpError):
         qp_num: the local queue pair's number.
         peer: the other end, in words.
         notes: further lines.
+        causes, given, request, report: as those of :class:`VerbsError`, of the calls that connected the queue pair.
     """
 
     def __init__(
@@ -110,13 +171,16 @@ class CompletionError(RdmaqpError):
         self.peer = peer
         self.notes = tuple(notes)
 
-    def __str__(self) -> str:
+    def headline(self) -> str:
+        """Whose work request failed, and how."""
         towards = f" (peer {self.peer})" if self.peer else ""
-        first = (
+        return (
             f"queue pair {self.qp_num:#x}{towards}: work request {self.wr_id:#x} completed with "
             f"{self.status_name} ({self.status}), vendor error {self.vendor_err:#x}"
         )
-        return "\n".join([first, *self.notes])
+
+    def __str__(self) -> str:
+        return self._render()
 
 
 class ClosedError(RdmaqpError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from rdmaqp.errors import errno_name
 from rdmaqp.guard import refused, unreached
 from rdmaqp.guard.cause import Sheet
 from rdmaqp.guard.completions import meaning
@@ -79,13 +80,13 @@ def _unchecked(scene: Scene, sheet: Sheet, number: int) -> None:
         return  # weighed one by one
     for rule, how in ANSWERS[scene.act].get(number, {}).items():
         needs = scene.needs(rule)
-        if needs is not None and how == "proved" and rule != "transition-driver":  # no likelier for being unknown
+        if needs is not None and how == "proved":
             sheet.add(rule, "likely", f"not checked: it needs {needs}")
 
 
 def _rule_out(scene: Scene, sheet: Sheet, number: int) -> None:
     """What cannot be the reason that a modify call was refused with this number."""
-    name = errno.errorcode.get(number, str(number))
+    name = errno_name(number)
     sheet.rule_out(("psn",), "no kernel refuses a packet number: it is cut to 24 bits")
     sheet.rule_out(("dest_qp_num",), "only the peer knows its numbers: nobody compares it here")
     if scene.roce or scene.iwarp:

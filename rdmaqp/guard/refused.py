@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: What says by its own number that it went wrong: EINVAL is not one of them.
 _GONE = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO})
 
+_BLACKHOLE = (NoRoute("Invalid argument"), NoRoute("the route is of type blackhole"))
+
 
 def judge(scene: Scene, sheet: Sheet, number: int) -> None:
     """Note what *number* means for this act and this driver, besides the rules."""
@@ -41,7 +43,7 @@ def judge(scene: Scene, sheet: Sheet, number: int) -> None:
 def no_reason(scene: Scene, sheet: Sheet, number: int) -> None:
     """The last answer: every known check passes, so whoever stands behind them refused."""
     answers = ANSWERS[scene.act].get(number, {})
-    is_open = any(skip.rule in answers and answers[skip.rule] == "proved" for skip in scene.report.skipped)
+    is_open = any(how == "proved" and scene.needs(rule) for rule, how in answers.items())
     made = "every known check passes"
     if sheet.has_any:
         made = "every check that could be made passes" if is_open else "besides that"
@@ -70,8 +72,9 @@ def _modify(scene: Scene, sheet: Sheet, number: int) -> None:
     elif number == errno.ETIMEDOUT and scene.unasked and scene.has_firmware:
         sheet.add("firmware-refused", "likely", f"{scene.unasked}: a command of the firmware timed out. Look at "
                   f"{look_at(scene.driver)}")
-    elif number == errno.EINVAL and scene.machine is not None and isinstance(scene.machine.route, NoRoute):
-        sheet.add("route-missing", "likely", f"this machine says: {scene.machine} (a blackhole is EINVAL)")
+    elif number == errno.EINVAL and scene.machine is not None and scene.machine.route in _BLACKHOLE:
+        sheet.add("route-missing", "likely", f"the route is a blackhole, which is EINVAL. This machine says: "
+                  f"{scene.machine}")
     elif number == errno.EREMOTEIO:
         sheet.add("firmware-refused", "proved", "the firmware answered with an error status; nobody else says "
                   f"EREMOTEIO here. Look at {look_at(scene.driver)}")

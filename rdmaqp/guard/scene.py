@@ -66,7 +66,8 @@ class Scene:
         self.address = address if isinstance(address, AddressVector) else None
         self.source, self.target = _ends(request, self.address)
         self.unasked = self._unasked()
-        self._open = {skip.rule: skip.needs for skip in report.skipped}
+        # That the driver is unknown leaves nothing open: arrows that not every driver has are findings then.
+        self._open = {skip.rule: skip.needs for skip in report.skipped if skip.needs != "device.driver"}
 
     def _unasked(self) -> str:
         if self.iwarp:

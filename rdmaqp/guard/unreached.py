@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from rdmaqp.errors import errno_name
 from rdmaqp.guard.report import shown
 from rdmaqp.guard.scene import SOFTWARE
 from rdmaqp.host.answers import Unknown
@@ -39,7 +40,7 @@ def judge(scene: Scene, sheet: Sheet, number: int) -> None:
 
 
 def _rule_out(scene: Scene, sheet: Sheet, number: int) -> None:
-    name = errno.errorcode.get(number, str(number))
+    name = errno_name(number)
     why = f"{name} comes from the address look-up, which sees sgid_index and dgid alone"
     if scene.act != "modify":
         sheet.rule_out(("path_mtu", "psn", "dest_qp_num", "lid"), why)

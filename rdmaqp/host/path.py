@@ -45,8 +45,11 @@ def _of_device(device: NetDevice) -> str:
 
 def ask_path(source: GidEntry, destination: GID) -> PathAnswers:
     """Ask this machine for the way from *source* to *destination*. It takes some milliseconds, and changes nothing."""
-    dev = source.netdev or None
-    device: NetDevice | Unknown = Unknown("the GID has none") if dev is None else network.net_device(dev)
+    dev = source.netdev
+    if not dev:  # the kernel asks for the route over it: over another one the answer would be another
+        missing = Unknown("the GID has none in this network namespace")
+        return PathAnswers(missing, missing, None)
+    device = network.net_device(dev)
     way = network.route(destination, source.gid, dev)
     hop: Neighbour | Unknown | None = None
     if isinstance(way, Route) and not way.local:
