@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rdmaqp.errors import DeviceError, VerbsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from rdmaqp.model.request import Request
 
 BUILD_AGAIN = (
     "Install gcc, python3-dev and libibverbs-dev (Debian, Ubuntu) or gcc, python3-devel and rdma-core-devel",
@@ -79,19 +81,28 @@ def check(verb: str, result: int, about: str = "", notes: Sequence[str] = ()) ->
     raise VerbsError(verb, error, about, notes)
 
 
-def check_pointer(verb: str, pointer: Any, about: str = "") -> Any:
-    """*pointer*, or :class:`VerbsError` with errno where it is NULL."""
+def check_pointer(
+    verb: str, pointer: Any, about: str = "", asked: Callable[[], Request] | None = None
+) -> Any:  # fmt: skip
+    """*pointer*, or :class:`VerbsError` with errno where it is NULL; with why, where *asked* says what was wanted."""
     ffi = native().ffi
     if pointer == ffi.NULL:
-        error = ffi.errno
-        raise VerbsError(verb, error, about, _memlock_notes() if error == errno.ENOMEM else ())
+        number = ffi.errno
+        error = VerbsError(verb, number, about, _memlock_notes() if number == errno.ENOMEM else ())
+        if asked is None:
+            raise error
+        from rdmaqp.verbs.failures import explain  # only what has failed pays for it
+
+        raise explain(error, asked)
     return pointer
 
 
 def _memlock_notes() -> tuple[str, ...]:
     """What to say of the lock limit where memory was refused: regions and queues are locked into memory."""
+    from rdmaqp.host import process  # only what has failed pays for it
+
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    if soft == resource.RLIM_INFINITY:
+    if soft == resource.RLIM_INFINITY or process.facts().ipc_lock:
         return ()
     top = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard:,} bytes"
     return (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.model.attributes import AddressVector, GlobalRoute
 from rdmaqp.model.gid import GID
+from rdmaqp.model.request import QPFacts, Request
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 
@@ -23,11 +24,28 @@ class AddressHandle(Resource):
         ffi, lib = native()
         raw = ffi.new("struct ibv_ah_attr *")
         fill(raw, address)
-        super().__init__(lambda: check_pointer("ibv_create_ah", lib.ibv_create_ah(pd.handle, raw), f"{address}"), pd)
+
+        def make() -> Any:
+            pointer = lib.ibv_create_ah(pd.handle, raw)
+            return check_pointer("ibv_create_ah", pointer, f"{address}", lambda: _asked_for(pd, address))
+
+        super().__init__(make, pd)
         self.address = address
 
     def _destroy(self, handle: Any) -> None:
         check("ibv_destroy_ah", native().lib.ibv_destroy_ah(handle), self.kind)
+
+
+def _asked_for(pd: ProtectionDomain, address: AddressVector) -> Request:
+    """What the guard is asked of an address handle."""
+    context, number = pd.context, address.port_num
+    if not 1 <= number <= context.attr.phys_port_cnt:
+        return Request(qp=QPFacts(), ah=address, device=context.facts)
+    port = context.port(number)
+    return Request(
+        qp=QPFacts(), ah=address, device=context.facts, port=port.facts,
+        gids={entry.index: entry for entry in port.gids()}, gids_complete=True,
+    )  # fmt: skip
 
 
 def fill(raw: Any, address: AddressVector) -> None:

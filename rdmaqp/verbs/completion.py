@@ -5,16 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
 
-from rdmaqp.errors import CompletionError, DeadlineError, VerbsError
+from rdmaqp.errors import DeadlineError, VerbsError
 from rdmaqp.model.enums import WCOpcode, WCStatus
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.queue_pair import QueuePair
 
 #: How long C may wait before Python looks at signals and at close() again, ns.
 SLICE_NS = 20_000_000
@@ -23,9 +24,14 @@ SLICE_NS = 20_000_000
 _MOST = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkCompletion:
     """``struct ibv_wc``: the end of one work request. *opcode* and *byte_len* count only where *status* is SUCCESS."""
+
+    # Written out, since one of them is no field: the queue that it came from is nobody's business but an error's.
+    __slots__ = (
+        "_queue", "byte_len", "opcode", "qp_num", "src_qp", "status", "vendor_err", "wc_flags", "wr_id",
+    )  # fmt: skip
 
     wr_id: int
     status: int
@@ -53,18 +59,24 @@ class WorkCompletion:
         return WCOpcode(self.opcode).name if known else str(self.opcode)
 
     def raise_for_status(self) -> None:
-        """Raise :class:`CompletionError` where the work request failed."""
+        """Raise :class:`~rdmaqp.errors.CompletionError` where the work request failed; it says why."""
         if not self.ok:
-            raise CompletionError(
-                self.status, self.status_name, wr_id=self.wr_id, vendor_err=self.vendor_err, qp_num=self.qp_num
-            )
+            from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it
+
+            queue = getattr(self, "_queue", None)
+            raise completion_error(self, None if queue is None else queue.queue_pair(self.qp_num))
 
     @classmethod
-    def from_c(cls, wc: Any) -> WorkCompletion:
-        """Copy one ``struct ibv_wc``."""
-        return cls(
+    def from_c(cls, wc: Any, queue: CompletionQueue | None = None) -> WorkCompletion:
+        """Copy one ``struct ibv_wc``, which came from *queue*."""
+        made = cls(
             wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp, wc.vendor_err, wc.wc_flags
         )
+        object.__setattr__(made, "_queue", queue)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WorkCompletion, tuple(getattr(self, field.name) for field in fields(self))
 
 
 def wc_status_name(status: int) -> str:
@@ -139,6 +151,13 @@ class CompletionQueue(Resource):
     def __str__(self) -> str:
         return f"completion queue on {self.context.name}"
 
+    def queue_pair(self, qp_num: int) -> QueuePair | None:
+        """The open queue pair of that number whose work ends here; ``None`` where there is none."""
+        for child in list(self._children.values()):
+            if child.kind == "queue pair" and getattr(child, "qp_num", None) == qp_num:
+                return cast("QueuePair", child)
+        return None
+
     def poll(self, num_entries: int = 16) -> list[WorkCompletion]:
         """The completions that wait now, 64 at most a call; an empty list where there are none (ibv_poll_cq(3)).
 
@@ -152,7 +171,7 @@ class CompletionQueue(Resource):
             count = native().lib.ibv_poll_cq(self.handle, min(num_entries, _MOST), self._wc)
             if count < 0:
                 raise VerbsError("ibv_poll_cq", errno.EIO if count == -1 else count, str(self))
-            return [WorkCompletion.from_c(self._wc[index]) for index in range(count)]
+            return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
 
     def wait(self, num_entries: int = 16, *, timeout: float | None = None) -> list[WorkCompletion]:
         """At least one completion, 64 at most, within *timeout* seconds; ``None`` waits for ever.
@@ -184,7 +203,7 @@ class CompletionQueue(Resource):
             count = lib.rdmaqp_wait_cq(handle, channel, num_entries, self._wc, slice_ns, self._verb)
             if count < 0:
                 raise VerbsError(ffi.string(self._verb[0]).decode(), ffi.errno, str(self))
-            return [WorkCompletion.from_c(self._wc[index]) for index in range(count)]
+            return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
 
     def _destroy(self, handle: Any) -> None:
         check("ibv_destroy_cq", native().lib.ibv_destroy_cq(handle), self.kind)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.errors import CompletionError, RdmaqpError, VerbsError
+from rdmaqp.errors import RdmaqpError, VerbsError
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import holding
 from rdmaqp.verbs.completion import SLICE_NS, WorkCompletion
@@ -107,10 +107,10 @@ class PingPongEnd:
         (ffi, lib), raw = native(), self._raw
         if raw.failed == lib.RDMAQP_FAILED_STATUS:
             wc = WorkCompletion.from_c(raw.wc)
-            raise CompletionError(
-                wc.status, wc.status_name, wr_id=wc.wr_id, vendor_err=wc.vendor_err, qp_num=wc.qp_num, peer=self.peer,
-                notes=(f"after {raw.received} of {raw.iterations} messages",),
-            )
+            from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it
+
+            done = f"after {raw.received} of {raw.iterations} messages"
+            raise completion_error(wc, self.qp, peer=self.peer, notes=(done,))
         if raw.failed == lib.RDMAQP_FAILED_DATA:
             raise DataError(
                 f"{self.qp}: message {raw.received} arrived with wrong bytes, or with {raw.wc.byte_len} of {raw.size}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.model.attributes import AddressVector
 from rdmaqp.model.enums import AccessFlag, QPType
-from rdmaqp.model.request import QPCap
+from rdmaqp.model.request import QPCap, QPFacts, Registration, Request
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.address import AddressHandle
@@ -101,7 +101,11 @@ class MemoryRegion(Resource):
 
         def make() -> Any:
             pointer = lib.rdmaqp_reg_mr(pd.handle, pinned, view.nbytes, int(access))
-            return check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}")
+            return check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}", asked)
+
+        def asked() -> Request:
+            act = Registration(access=int(access), length=view.nbytes)
+            return Request(qp=QPFacts(), reg_mr=act, device=pd.context.facts)
 
         self.pd = pd
         self.length = view.nbytes

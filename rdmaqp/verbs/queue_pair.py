@@ -48,6 +48,7 @@ class QueuePair(Resource):
         sq_draining: 1 while sends were still under way in SQD, when the driver was last asked for the state.
         transitions: the modify calls that took effect, oldest first.
         report: the guard's answer to the last call.
+        calls: the requests that led to RTR and to RTS: what a failed completion is explained by.
     """
 
     kind = "queue pair"
@@ -67,7 +68,7 @@ class QueuePair(Resource):
         self.type = _type(qp_type)
         rules = current()
         if rules.mode != "off":
-            rules.settle(judge(Request(qp=QPFacts(type=self.type), create=cap, device=pd.context.facts)))
+            rules.settle(judge(self._asked_for(pd, cap)))
         if any(cq.context is not pd.context for cq in (send_cq, recv_cq)):
             raise ValueError(f"the completion queue belongs to another opening of a device than this {pd.kind}")
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
@@ -79,7 +80,8 @@ class QueuePair(Resource):
         def make() -> Any:
             raw.send_cq, raw.recv_cq = send_cq.handle, recv_cq.handle
             pointer = lib.ibv_create_qp(pd.handle, raw)
-            handle = check_pointer("ibv_create_qp", pointer, f"{self.type.name} queue pair on {pd.context.name}: {cap}")
+            about = f"{self.type.name} queue pair on {pd.context.name}: {cap}"
+            handle = check_pointer("ibv_create_qp", pointer, about, lambda: self._asked_for(pd, cap))
             self.qp_num = int(handle.qp_num)
             return handle
 
@@ -87,10 +89,17 @@ class QueuePair(Resource):
         self.cap = modify.read_cap(raw.cap)
         self.transitions: list[Transition] = []
         self.report: Report | None = None
+        self.calls: dict[QPState, Request] = {}
         self.port_num: int | None = None
         self.pkey_index: int | None = None
         self.sq_draining: int | None = None
         self._last_state = QPState.RESET
+
+    def _asked_for(self, pd: ProtectionDomain, cap: QPCap) -> Request:
+        """What the guard is asked of its creation."""
+        return Request(
+            qp=QPFacts(type=self.type), create=cap, device=pd.context.facts, kernel=modify.kernel_release()
+        )
 
     def __str__(self) -> str:
         return f"{self.type.name} queue pair {self.qp_num:#x} on {self.pd.context.name}"
@@ -167,7 +176,7 @@ class QueuePair(Resource):
         report = self.report = judge(asked) if rules.mode != "off" else unasked(asked)
         report.remark = doubt
         rules.settle(report, stacklevel=3)
-        self._apply(attr, attr.mask if mask is None else int(mask), state)
+        self._apply(attr, attr.mask if mask is None else int(mask), state, asked)
         return report
 
     def _state_to_judge_by(self) -> tuple[QPState, str]:
@@ -177,31 +186,34 @@ class QueuePair(Resource):
         except VerbsError as error:
             return self._last_state, f" (The driver does not say its state: {error.strerror}. This is the last known.)"
 
-    def _apply(self, attr: QPAttr, mask: int, state: QPState) -> None:
-        """The native call, and what follows from its answer."""
+    def _apply(self, attr: QPAttr, mask: int, state: QPState, asked: Request | None = None) -> None:
+        """The native call, and what follows from its answer; *asked* is what the guard was asked of it."""
         goal_value = enum_value(QPState, attr.qp_state) if mask & AttrMask.STATE else None
         goal = state if goal_value is None else QPState(goal_value)
         with self._lock:
             result = native().lib.ibv_modify_qp(self.handle, modify.fill_attr(attr, mask), mask)
         if result:
-            about = f"{self}, {state.name} → {goal.name}"
-            raise VerbsError("ibv_modify_qp", result, about, self._after_failure(mask))
+            from rdmaqp.verbs.failures import explain  # only what has failed pays for it
+
+            failed = VerbsError("ibv_modify_qp", result, f"{self}, {state.name} → {goal.name}", (self.where_now(),))
+            raise explain(failed, lambda: asked or modify.request(self, attr, mask, state, None))
         if mask & AttrMask.PORT:
             self.port_num = as_int(attr.port_num)
         if mask & AttrMask.PKEY_INDEX:
             self.pkey_index = as_int(attr.pkey_index)
         self._last_state = goal
+        if goal is QPState.RESET:
+            self.calls.clear()
+        elif asked is not None and goal in (QPState.RTR, QPState.RTS) and state is not goal:
+            self.calls[goal] = asked
         self.transitions.append(Transition(state, goal, mask_names(mask), time.time_ns()))
 
-    def _after_failure(self, mask: int) -> tuple[str, ...]:
-        """Where the call left the queue pair: asked, since some drivers move it and still report failure."""
-        errors = self.report.errors if self.report is not None else []
-        found = ", ".join(finding.rule for finding in errors) or "nothing wrong with the call"
-        given = f"the mask was {', '.join(mask_names(mask)) or 'empty'}; the guard found {found}"
+    def where_now(self) -> str:
+        """Where a call that failed left it: asked, since some drivers move it and still report failure."""
         try:
-            return given, f"the queue pair is in {self.state.name} now"
+            return f"the queue pair is in {self.state.name} now"
         except VerbsError as error:
-            return given, f"its state cannot be asked ({error.strerror}); the last known is {self._last_state.name}"
+            return f"its state cannot be asked ({error.strerror}); the last known is {self._last_state.name}"
 
     def to_init(self, *, port_num: int = 1, pkey_index: int = 0, qp_access_flags: int = AccessFlag.LOCAL_WRITE) -> None:
         """RESET → INIT of an RC or UC queue pair: bind it to a port. Receives may be posted from here on."""
