@@ -9,7 +9,7 @@ from rdmaqp.errors import errno_name
 from rdmaqp.guard.report import shown
 from rdmaqp.guard.scene import SOFTWARE
 from rdmaqp.host.answers import Unknown
-from rdmaqp.host.network import Neighbour, NetDevice, NoRoute
+from rdmaqp.host.network import Neighbour, NetDevice, NoDevice, NoRoute
 from rdmaqp.model.attributes import GlobalRoute
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _net_device(scene: Scene, sheet: Sheet) -> None:
     named = ""
     if scene.source is not None and scene.source.netdev:
         named = f" ({scene.source.netdev} when the table was read)"
-    is_gone = isinstance(there, Unknown) or (isinstance(there, NetDevice) and not there.up)
+    is_gone = isinstance(there, NoDevice) or (isinstance(there, NetDevice) and not there.up)
     sheet.add("netdev-missing", "proved" if is_gone and named else "likely", f"the net device of the source GID{named} "
               "is down or gone, lives in another network namespace (a container that sees the host's GIDs), or the "
               f"route leads over one that is not this port's.{seen} `ip link`, and in a container its own network")

@@ -6,6 +6,7 @@ over the GID's net device, then the neighbour.
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -88,6 +89,18 @@ class NetDevice:
     mtu: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class NoDevice:
+    """There is no net device of that name in this network namespace."""
+
+    name: str
+
+    @property
+    def why(self) -> str:
+        """The same in words."""
+        return f"there is no net device {self.name} in this network namespace"
+
+
 def ip_of(gid: GID) -> str:
     """The IP address that a RoCE GID stands for, as the tools write it."""
     return str(IPv4Address(gid[12:])) if gid.is_ipv4_mapped else str(IPv6Address(bytes(gid)))
@@ -139,26 +152,32 @@ def _first(found: Any) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) else None
 
 
-def net_device(name: str, root: Path = Path("/")) -> NetDevice | Unknown:
+def net_device(name: str, root: Path = Path("/")) -> NetDevice | NoDevice | Unknown:
     """The state of net device *name*, from sysfs (under *root*)."""
     if not name or "/" in name or name in (".", ".."):
         return Unknown(f"{name!r} is no name of a net device")
     place = root / "sys/class/net" / name
-    flags = read_text(place / "flags")
-    if isinstance(flags, Unknown):
-        here = (root / "sys/class/net").is_dir()
-        return Unknown(f"there is no net device {name} in this network namespace" if here else flags.why)
-    up = bool(_number(flags, 16) & 1)  # IFF_UP
-    carrier, mtu = read_text(place / "carrier"), read_text(place / "mtu")
+    index = read_text(place / "ifindex")
+    if root == Path("/"):
+        try:
+            here = socket.if_nametoindex(name)
+        except OSError:
+            return NoDevice(name)
+        if index != str(here):
+            return Unknown("/sys is mounted for another network namespace than this one")
+    elif isinstance(index, Unknown):
+        return NoDevice(name) if (root / "sys/class/net").is_dir() else index
+    flags, carrier, mtu = (read_text(place / file) for file in ("flags", "carrier", "mtu"))
     return NetDevice(
-        name=name, up=up,
-        carrier=None if isinstance(carrier, Unknown) else carrier == "1",
-        mtu=None if isinstance(mtu, Unknown) else _number(mtu, 10),
-    )  # fmt: skip
+        name=name,
+        up=isinstance(flags, str) and bool((_number(flags, 16) or 0) & 1),  # IFF_UP
+        carrier=carrier == "1" if isinstance(carrier, str) else None,
+        mtu=_number(mtu, 10) if isinstance(mtu, str) else None,
+    )
 
 
-def _number(text: str, base: int) -> int:
+def _number(text: str, base: int) -> int | None:
     try:
         return int(text, base)
     except ValueError:
-        return 0
+        return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.host import network
 from rdmaqp.host.answers import Unknown
-from rdmaqp.host.network import Neighbour, NetDevice, NoRoute, Route
+from rdmaqp.host.network import Neighbour, NetDevice, NoDevice, NoRoute, Route
 
 if TYPE_CHECKING:
     from rdmaqp.model.gid import GID, GidEntry
@@ -23,12 +23,12 @@ class PathAnswers:
         neighbour: the next hop; ``None`` where there is no route to ask for, or the destination is this machine.
     """
 
-    device: NetDevice | Unknown
+    device: NetDevice | NoDevice | Unknown
     route: Route | NoRoute | Unknown
     neighbour: Neighbour | Unknown | None
 
     def __str__(self) -> str:
-        parts = [f"net device {self.device.why}" if isinstance(self.device, Unknown) else _of_device(self.device)]
+        parts = [_of_device(self.device) if isinstance(self.device, NetDevice) else self.device.why]
         parts.append(f"route {self.route.why if isinstance(self.route, (NoRoute, Unknown)) else self.route}")
         if isinstance(self.neighbour, Neighbour):
             mac = f" {self.neighbour.mac}" if self.neighbour.mac else ""

@@ -17,7 +17,7 @@ from rdmaqp.guard.diagnosis import diagnose
 from rdmaqp.guard.errnos import ANSWERS, ENOTSUPP, GROUPS
 from rdmaqp.guard.rules import RULES
 from rdmaqp.host.answers import Unknown
-from rdmaqp.host.network import Neighbour, NetDevice, NoRoute, Route
+from rdmaqp.host.network import Neighbour, NetDevice, NoDevice, NoRoute, Route
 from rdmaqp.host.path import PathAnswers
 from rdmaqp.model import codec
 from rdmaqp.model.enums import WCStatus
@@ -136,7 +136,8 @@ def test_what_this_machine_says_proves_it() -> None:
         assert failing(rtr(), errno.ETIMEDOUT, machine(state))["neighbour-unresolved"] == standing
     unsure = PathAnswers(Unknown("x"), Route("eth0"), Unknown("ip is not installed"))
     assert failing(rtr(), errno.ETIMEDOUT, unsure)["neighbour-unresolved"] == "likely"
-    gone = PathAnswers(Unknown("there is no net device eth0"), NoRoute("Network is unreachable"), None)
+    assert failing(rtr(), errno.ENODEV, unsure)["netdev-missing"] == "likely"
+    gone = PathAnswers(NoDevice("eth0"), NoRoute("Network is unreachable"), None)
     assert failing(rtr(), errno.ENODEV, gone)["netdev-missing"] == "proved"
     found = causes_of(rtr() | {"failed": {"errno": errno.ENETUNREACH}}, gone)["route-missing"]
     assert (found.standing, "Network is unreachable" in found.why) == ("proved", True)
