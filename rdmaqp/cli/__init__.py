@@ -22,6 +22,7 @@ COMMANDS = {
     "pingpong": "a real RC connection, and verified messages over it",
     "check": "judge requests, one JSON object a line",
     "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
+    "diagram": "the state machine of a type, in the terminal or as a picture",
     "lab": "a throw-away guest kernel with a Soft-RoCE device",
 }
 
