@@ -135,17 +135,19 @@ _KIND = {None: "", GidType.IB: "InfiniBand", GidType.ROCE_V1: "RoCE v1", GidType
 
 def rank(entry: GidEntry) -> tuple[int, str]:
     """How good *entry* is as a source (0 is best), and the reason in words."""
+    place, reason = _rank(entry)
+    # RoCE resolves addresses through the entry's net device; without one here, each use ends in ENODEV.
+    return (place + 10, f"{reason}, no net device here") if entry.netdev == "" else (place, reason)
+
+
+def _rank(entry: GidEntry) -> tuple[int, str]:
     if entry.type is GidType.ROCE_V2:
-        if entry.netdev == "":
-            return 4, "RoCE v2 without a net device here"
-        if not entry.gid.is_link_local:
-            return (0, "RoCE v2, routable, IPv4") if entry.gid.is_ipv4_mapped else (1, "RoCE v2, routable, IPv6")
-        return 2, "RoCE v2, link-local"
+        if entry.gid.is_link_local:
+            return 2, "RoCE v2, link-local"
+        return (0, "RoCE v2, routable, IPv4") if entry.gid.is_ipv4_mapped else (1, "RoCE v2, routable, IPv6")
     if entry.type is GidType.ROCE_V1:
-        return 5, "RoCE v1"
-    if entry.type is GidType.IB:
-        return 0, "InfiniBand"
-    return 6, "its type is unknown"
+        return 3, "RoCE v1"
+    return (0, "InfiniBand") if entry.type is GidType.IB else (4, "its type is unknown")
 
 
 def pick_gid(entries: Iterable[GidEntry]) -> GidChoice | None:
