@@ -37,6 +37,9 @@ from .errors import (
     VerbsError as VerbsError,
 )
 from .guard import (
+    Cause as Cause,
+)
+from .guard import (
     Finding as Finding,
 )
 from .guard import (

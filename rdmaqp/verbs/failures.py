@@ -45,6 +45,14 @@ def explain(error: VerbsError, asked: Callable[[], Request]) -> VerbsError:
     return error
 
 
+def annotate(error: Exception, request: Request) -> None:
+    """Tell somebody else's *error* of a modify call why, in a note: pyverbs' has the error number in ``error_code``."""
+    number = getattr(error, "error_code", None) or getattr(error, "errno", None)
+    if isinstance(number, int) and number:
+        told = explain(VerbsError("ibv_modify_qp", number, check(request).subject), lambda: request)
+        error.add_note(str(told))
+
+
 def completion_error(
     wc: WorkCompletion, qp: QueuePair | None, *, peer: str = "", notes: Sequence[str] = ()
 ) -> CompletionError:

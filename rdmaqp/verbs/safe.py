@@ -50,7 +50,8 @@ def safe_modify_qp(
     Raises:
         GuardError: refused; nothing was called. :class:`InvalidStateTransition` where there is no such arrow.
         TypeError: a pyverbs call without *mask*: its struct does not say what is set.
-        VerbsError, or what pyverbs raises: the kernel, the driver or the firmware refused.
+        VerbsError, or what pyverbs raises: the kernel, the driver or the firmware refused. pyverbs' own error gets the
+            diagnosis as a note (``__notes__``), which a traceback shows.
     """
     if isinstance(qp, QueuePair):
         return qp.modify(attr, mask=mask, policy=policy)
@@ -58,11 +59,18 @@ def safe_modify_qp(
         raise TypeError("safe_modify_qp() needs the mask: a C struct does not say which of its fields are set")
     rules = current(policy)
     if rules.mode == "off":
-        report = unasked(Request(qp=QPFacts(), attr=QPAttr()))
-    else:
-        report = check(_request(qp, attr, int(mask), device, port_num, driver_type, peer))
-        rules.settle(report)
-    qp.modify(attr, mask)
+        qp.modify(attr, mask)
+        return unasked(Request(qp=QPFacts(), attr=QPAttr()))
+    request = _request(qp, attr, int(mask), device, port_num, driver_type, peer)
+    report = check(request)
+    rules.settle(report)
+    try:
+        qp.modify(attr, mask)
+    except Exception as error:
+        from rdmaqp.verbs.failures import annotate  # only what has failed pays for it
+
+        annotate(error, request)
+        raise
     return report
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import errno
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from guard_requests import LOCAL, modify, post, route, rtr, rts, to_init, with_
 from public_cases import ALL, Case
 
+from rdmaqp import safe_modify_qp
+from rdmaqp.errors import RequestError
 from rdmaqp.guard import Cause, check
 from rdmaqp.guard.cause import CAUSES
 from rdmaqp.guard.diagnosis import diagnose
 from rdmaqp.guard.errnos import ANSWERS, ENOTSUPP, GROUPS
+from rdmaqp.guard.given import rows
 from rdmaqp.guard.rules import RULES
 from rdmaqp.host.answers import Unknown
 from rdmaqp.host.network import Neighbour, NetDevice, NoDevice, NoRoute, Route
@@ -420,3 +424,60 @@ def test_efa_has_its_own_use_of_old_statuses() -> None:
     srd = modify("UD", "RTR", "RTS", driver="efa")
     assert completing(srd, "REM_INV_RD_REQ_ERR")["peer-qpn"] == "likely"
     assert completing(rts(), "REM_INV_RD_REQ_ERR") == {"firmware-refused": "likely"}
+
+
+# ---------------------------------------------------------------------- pyverbs, and whatever a request may hold
+
+
+def test_somebody_elses_error_is_told_why() -> None:
+    class PyverbsRDMAError(Exception):
+        error_code = 110
+
+    class QP:
+        qp_type, qp_num = 2, 17
+
+        def query(self, attr_mask: int) -> tuple[Any, Any]:
+            return SimpleNamespace(qp_state=1), None
+
+        def modify(self, attr: Any, mask: int) -> None:
+            raise error
+
+    attr = codec.decode(rtr(path_mtu=3)).attr  # a C struct holds the code
+    assert attr is not None
+    error: Exception = PyverbsRDMAError("Failed to modify QP")
+    with pytest.raises(PyverbsRDMAError) as caught:
+        safe_modify_qp(QP(), attr, attr.mask, port_num=1)
+    (note,) = caught.value.__notes__
+    assert note.startswith("RC queue pair 0x11, INIT → RTR: ibv_modify_qp failed: Connection timed out (ETIMEDOUT")
+    assert "neighbour-unresolved" in note
+    error = ValueError("no number in it")
+    with pytest.raises(ValueError, match="no number") as other:
+        safe_modify_qp(QP(), attr, attr.mask, port_num=1)
+    assert not hasattr(other.value, "__notes__")
+
+
+ODD = [None, True, -1, 1 << 70, 1.5, "x", "0xffffffffffffffffffff", [], {}]
+
+
+@pytest.mark.parametrize("value", ODD, ids=repr)
+def test_odd_values_are_diagnosed_like_all_others(value: Any) -> None:
+    requests = [rtr(**{name: value}) for name in ("path_mtu", "dest_qp_num", "rq_psn", "qp_state", "timeout")]
+    requests += [rtr(ah_attr=route(value, value) | {"port_num": value, "dlid": value})]
+    requests += [rts(timeout=value, retry_cnt=value), modify("UD", "RESET", "INIT", qkey=value)]
+    requests += [post(num_sge=value, length=value, inline=value), post("recv", num_sge=value)]
+    requests += [{"qp": {}, "reg_mr": {"length": value, "access": value}},
+                 {"qp": {"type": "RC"}, "create": {"max_inline_data": value, "max_send_wr": value}}]  # fmt: skip
+    judged = 0
+    for request in requests:
+        try:
+            made = [codec.decode(request | {"failed": {"errno": number}}) for number in (1, 12, 14, 22, 61, 95, 110)]
+            made += [codec.decode(request | {"completion": {"status": status}}) for status in (4, 5, 10, 12, 77)]
+        except RequestError:
+            continue  # not even a request
+        for one in made:
+            report = check(one)
+            assert report.causes
+            json.dumps(report.to_dict())
+            assert all(len(text) < 2000 for text in rows(one, report).values())
+            judged += 1
+    assert judged
