@@ -44,9 +44,14 @@ group() {
         $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)))")
 }
 
+check_style() {
+    .venv/bin/ruff check . && .venv/bin/mypy
+}
+
 setup_packages
 setup_environment lab,test
 setup_lab
+(($# > 0)) || group "types and style" check_style
 group "without a device, here" "${pytest[@]}" -m 'not device and not lab' "$@"
 group "the lab itself (boots guests)" "${pytest[@]}" -m lab "$@"
 if [[ -n $device ]]; then

@@ -1,0 +1,97 @@
+"""``rdmaqp devices`` and ``rdmaqp gids`` on a null device: what is shown, the pick, and the ways on without one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from stub.null_device import NullDevice
+
+GIDS = "0=fe80::7/ROCE_V1@lo,1=fe80::7/ROCE_V2@lo,2=::ffff:192.0.2.1/ROCE_V1@lo,3=::ffff:192.0.2.1/ROCE_V2@lo"
+ROCE = {"LINK": "ethernet", "GIDS": GIDS}
+
+
+def rdmaqp(null_device: NullDevice, *arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    return null_device.run([sys.executable, "-m", "rdmaqp", *arguments], **settings)
+
+
+def test_devices_shows_every_port_with_its_pick(null_device: NullDevice) -> None:
+    done = rdmaqp(null_device, "devices", DEVICES="one,two", PORTS=2, PORT_STATE="ACTIVE,DOWN", **ROCE)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert rows[0][:4] == ["device", "driver", "port", "state"]
+    assert [row[:4] for row in rows[1:]] == [
+        ["one", "?", "1", "ACTIVE"], ["one", "?", "2", "DOWN"], ["two", "?", "1", "ACTIVE"], ["two", "?", "2", "DOWN"],
+    ]  # fmt: skip
+    assert "3: ::ffff:192.0.2.1" in done.stdout
+    assert "RoCE v2, routable, IPv4; before GID 1" in done.stdout
+
+
+def test_devices_in_json_has_all_of_the_device_and_its_ports(null_device: NullDevice) -> None:
+    done = rdmaqp(null_device, "devices", "--json", LID=0x2A, MAX_QP_RD_ATOM=7)
+    (device,) = json.loads(done.stdout)
+    assert device["name"] == "null0"
+    assert device["max_qp_rd_atom"] == 7
+    assert device["transport"] == "IB"
+    (port,) = device["ports"]
+    assert (port["num"], port["state"], port["link_layer"], port["lid"]) == (1, "ACTIVE", "INFINIBAND", 0x2A)
+    assert port["picked_gid"]["reason"] == "InfiniBand"
+
+
+def test_gids_marks_the_pick_and_gives_each_entrys_standing(null_device: NullDevice) -> None:
+    rows = json.loads(rdmaqp(null_device, "gids", "--json", **ROCE).stdout)
+    assert [(row["index"], row["type"], row["ipv4"], row["picked"]) for row in rows] == [
+        (0, "RoCE v1", None, False), (1, "RoCE v2", None, False),
+        (2, "RoCE v1", "192.0.2.1", False), (3, "RoCE v2", "192.0.2.1", True),
+    ]  # fmt: skip
+    assert all(row["netdev"] == "lo" and row["reason"] for row in rows)
+    shown = rdmaqp(null_device, "gids", **ROCE).stdout
+    assert next(line for line in shown.splitlines() if line.startswith("→")).split()[3] == "3"
+
+
+@pytest.mark.parametrize("command", ["devices", "gids"])
+def test_without_a_device_it_says_the_two_ways_on(null_device: NullDevice, command: str) -> None:
+    done = rdmaqp(null_device, command, NO_DEVICES=1)
+    assert done.returncode == 1
+    assert "this machine has no RDMA device" in done.stderr
+    assert "rdma link add" in done.stderr
+    assert "rdmaqp lab run" in done.stderr
+    empty = rdmaqp(null_device, command, "--json", NO_DEVICES=1)
+    assert (empty.returncode, json.loads(empty.stdout)) == (0, [])
+
+
+def test_gids_of_an_unknown_device_names_those_there_are(null_device: NullDevice) -> None:
+    done = rdmaqp(null_device, "gids", "mlx5_7", DEVICES="mlx5_0,mlx5_1")
+    assert done.returncode == 1
+    assert "no device 'mlx5_7'; there are: mlx5_0, mlx5_1" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [
+    ("pingpong", "--loopback", "host"), ("pingpong", "--loopback", "--wire", "ibv"), ("pingpong", "-n", "0"),
+    ("pingpong", "-s", "0"), ("pingpong", "-p", "70000"), ("pingpong", "--timeout", "0"), ("nonsense",), (),
+])  # fmt: skip
+def test_wrong_usage_is_status_2_and_says_why(null_device: NullDevice, arguments: tuple[str, ...]) -> None:
+    done = rdmaqp(null_device, *arguments)
+    assert done.returncode == 2
+    assert "error: " in done.stderr
+
+
+def test_help_lists_every_command(null_device: NullDevice) -> None:
+    from rdmaqp.cli import COMMANDS
+
+    done = rdmaqp(null_device, "--help")
+    assert done.returncode == 0
+    assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
+    for name in COMMANDS:
+        assert rdmaqp(null_device, name, "--help").returncode == 0
+
+
+def test_a_reader_that_has_enough_is_no_traceback(null_device: NullDevice) -> None:
+    command = f"{sys.executable} -m rdmaqp devices --json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = null_device.run(["bash", "-c", command], DEVICES=",".join(f"d{n}" for n in range(60)))
+    assert done.stdout == "[\n"
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 141)
