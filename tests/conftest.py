@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+
 from stub.fixtures import null_device, stub_library
 
 __all__ = ["null_device", "stub_library"]

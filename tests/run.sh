@@ -44,6 +44,7 @@ group() {
         $(((SECONDS - begun) / 60)) $(((SECONDS - begun) % 60)))")
 }
 
+# shellcheck disable=SC2317  # group calls it
 check_style() {
     .venv/bin/ruff check . && .venv/bin/mypy
 }

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from stub import NullDevice, build, compile_program
 from stub.build import PROGRAMS, SONAME, real_library
-
 
 RTR, RTS, ERR = 2, 3, 6
 GID_IB, GID_ROCE_V2 = 0, 2

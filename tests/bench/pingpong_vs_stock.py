@@ -15,10 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from forked import Forked
-
 import rdmaqp
 from bench.pairs import alternate, report
+from forked import Forked
 
 
 def main() -> None:

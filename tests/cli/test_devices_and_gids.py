@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from stub.null_device import NullDevice
 
 GIDS = "0=fe80::7/ROCE_V1@lo,1=fe80::7/ROCE_V2@lo,2=::ffff:192.0.2.1/ROCE_V1@lo,3=::ffff:192.0.2.1/ROCE_V2@lo"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from forked import Forked
 
 import rdmaqp
+from forked import Forked
 
 RDMAQP = [sys.executable, "-m", "rdmaqp"]
 PATIENCE = 120

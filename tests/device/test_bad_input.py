@@ -10,10 +10,10 @@ import sys
 import time
 
 import pytest
-from device.conftest import RDMAQP, finish, pingpong, until
-from forked import Forked
 
 import rdmaqp
+from device.conftest import RDMAQP, finish, pingpong, until
+from forked import Forked
 from rdmaqp.connection.pingpong import Options, run_loopback
 
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from device.conftest import finish, pingpong, result, until
 
 import rdmaqp
+from device.conftest import finish, pingpong, result, until
 from rdmaqp.connection.pingpong import Options, run_loopback
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -7,9 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from device.conftest import RDMAQP
-
 import rdmaqp
+from device.conftest import RDMAQP
 
 
 def test_devices_agrees_with_ibv_devinfo(context: rdmaqp.Context) -> None:

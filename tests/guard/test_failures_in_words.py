@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from guard_requests import post, rtr, with_
-from stub import NullDevice
 
 from rdmaqp import __version__
 from rdmaqp.errors import CompletionError, VerbsError
 from rdmaqp.guard import check
 from rdmaqp.guard.given import rows
 from rdmaqp.model import codec
+from stub import NullDevice
 
 ABOUT = "RC queue pair 0x11 on dev0, INIT → RTR"
 

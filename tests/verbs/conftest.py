@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from stub import NullDevice
 
 CHILD = Path(__file__).with_name("null_side.py")

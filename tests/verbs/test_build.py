@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from stub import NullDevice
 
 ROOT = Path(__file__).parents[2]
