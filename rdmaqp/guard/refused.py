@@ -33,6 +33,8 @@ def judge(scene: Scene, sheet: Sheet, number: int) -> None:
     act = _BY_ACT.get(scene.act)
     if act is not None:
         act(scene, sheet, number)
+    if number == errno.EIO and row is None and scene.has_firmware and scene.act != "post":
+        sheet.add("firmware-refused", "likely", f"the firmware reports an error. Look at {look_at(scene.driver)}")
     if number in _GONE and not (row and row.standing == "proved"):
         sheet.add("device-missing", "likely", "the device was removed or is being reset: `rdma link`, dmesg")
     if number in (errno.EFAULT, errno.ENOEXEC) and scene.act != "reg_mr":

@@ -66,8 +66,7 @@ class Scene:
         self.address = address if isinstance(address, AddressVector) else None
         self.source, self.target = _ends(request, self.address)
         self.unasked = self._unasked()
-        # That the driver is unknown leaves nothing open: arrows that not every driver has are findings then.
-        self._open = {skip.rule: skip.needs for skip in report.skipped if skip.needs != "device.driver"}
+        self._open = self._unchecked()
 
     def _unasked(self) -> str:
         if self.iwarp:
@@ -85,6 +84,19 @@ class Scene:
         ):
             return "RoCE v1 takes the MAC of a link-local destination from its GID"
         return ""
+
+    def _unchecked(self) -> dict[str, str]:
+        """The rules that could not be asked, and those that hang on them, with what they need."""
+        # That the driver is unknown leaves nothing open: arrows that not every driver has are findings then.
+        found = {skip.rule: skip.needs for skip in self.report.skipped if skip.needs != "device.driver"}
+        for rule in ("mask-missing", "mask-excess"):
+            if "transition-illegal" in found:  # without an arrow there is no row to compare with
+                found.setdefault(rule, found["transition-illegal"])
+            elif self.finding("transition-illegal") is not None:
+                found.setdefault(rule, "a transition that exists")
+        if self.target is not None and self.source is None and not self.unasked:
+            found.setdefault("gid-family-mismatch", found.get("sgid-empty", "gids"))
+        return found
 
     # ------------------------------------------------------------------ findings
 

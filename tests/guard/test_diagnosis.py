@@ -246,6 +246,17 @@ def test_what_could_not_be_checked_stays_possible() -> None:
     assert found["firmware-refused"].why.startswith("every check that could be made passes: ")
 
 
+def test_what_hangs_on_something_unknown_is_not_ruled_out() -> None:
+    bare = {"qp": {}, "attr": rtr()["attr"], "failed": {"errno": errno.EINVAL}}
+    found = {cause: entry.standing for cause, entry in causes_of(bare).items()}
+    assert named(found) >= {"transition-illegal", "mask-missing", "mask-excess", "gid-family-mismatch", "sgid-empty"}
+    assert not named(found, "ruled-out") & {"mask", "transition", "dgid", "sgid_index", "path_mtu", "port_num"}
+    assert "sgid-empty" not in named({c: e.standing for c, e in causes_of(bare | {"kernel": "6.12"}).items()})
+    illegal = failing(modify("RC", "ERR", "RTS", sq_psn=1), errno.EINVAL)
+    assert illegal["transition-illegal"] == "proved"
+    assert "mask" not in illegal
+
+
 def test_what_no_kernel_refuses_is_not_the_reason_though_the_guard_refuses_it() -> None:
     for wrong in ({"rq_psn": 1 << 24}, {"dest_qp_num": 1}, {"dest_qp_num": 1 << 24}):
         found = failing(rtr(**wrong), errno.EINVAL)
@@ -275,6 +286,7 @@ def test_a_driver_that_does_not_compare_is_not_blamed() -> None:
         ("mlx4", errno.ENXIO, "firmware-refused", "proved"),
         ("mlx5", errno.EAGAIN, "firmware-refused", "proved"),
         ("mlx5", errno.EIO, "device-missing", "likely"),
+        (None, errno.EIO, "firmware-refused", "likely"),
         ("rxe", errno.EIO, "device-missing", "likely"),
         ("rxe", errno.ENOMEM, "driver-refused", "proved"),
         ("siw", errno.ECONNABORTED, "transition-needs-cm", "proved"),
