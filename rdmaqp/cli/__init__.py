@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "judge requests, one JSON object a line",
     "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
     "diagram": "the state machine of a type, in the terminal or as a picture",
+    "walk": "a queue pair to operate by hand, imagined or real",
     "lab": "a throw-away guest kernel with a Soft-RoCE device",
 }
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rdmaqp.guard import Report
 
 #: How a row begins -> its colour.
@@ -37,3 +39,29 @@ def report_text(report: Report, indent: str = "") -> Text:
         else:
             text.append(indent + line, style)
     return text
+
+
+def fitted(text: Text, width: int) -> Text:
+    """*text* with lines of at most *width*: what goes on is below where it began, not at the edge."""
+    lines = []
+    for line in text.split("\n"):
+        plain = line.plain
+        column = _COLUMN if plain[:_COLUMN].strip() and plain.startswith("  ") and plain[2:3] != " " else (
+            len(plain) - len(plain.lstrip()) + 2
+        )
+        if len(plain) > width > column + 24:
+            head, rest = line.divide([column])[:2] if column else (Text(), line)
+            wrapped = rest.wrap(_console(), width - column)
+            line = head.append_text(Text("\n" + " " * column).join(wrapped))
+        lines.append(line)
+    return Text("\n").join(lines)
+
+
+#: Where the message of a row begins.
+_COLUMN = 32
+
+
+def _console() -> Console:
+    from rdmaqp.cli.console import out
+
+    return out

@@ -1,0 +1,192 @@
+"""The queue pair that is walked: an imagined one, which only the guard and the table move, or a real one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rdmaqp.cli.walk_sheet import CUSTOM
+from rdmaqp.guard import Report, check
+from rdmaqp.guard.lore.states import BY_HARDWARE
+from rdmaqp.model.acts import Post
+from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr, as_int, enum_value
+from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPState, QPType
+from rdmaqp.model.facts import DeviceFacts, PortFacts, QPCap, QPFacts
+from rdmaqp.model.gid import GID, GidEntry
+from rdmaqp.model.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
+_DEPTH = 16
+_GIDS: Mapping[int, GidEntry] = {
+    0: GidEntry(0, GID.parse("fe80::a00:6"), GidType.ROCE_V2, "eth0"),
+    1: GidEntry(1, GID.parse("192.0.2.6"), GidType.ROCE_V2, "eth0"),
+}
+_PORT = PortFacts(
+    num=1, state=PortState.ACTIVE, link_layer=LinkLayer.ETHERNET, active_mtu=1024, max_mtu=4096, lid=0, gid_tbl_len=16,
+    pkey_tbl_len=1, grh_required=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that was done: the words typed, and where it led."""
+
+    words: str
+    start: QPState
+    goal: QPState
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that changes while a queue pair is walked."""
+
+    state: QPState = RESET
+    port_num: int | None = None
+    sends: int = 0
+    receives: int = 0
+    was: tuple[QPState, ...] = ()
+
+
+class Machine(Protocol):
+    """What can be walked: a queue pair, imagined or real."""
+
+    type: QPType
+    driver: str | None
+    where: str
+    history: list[Step]
+
+    @property
+    def state(self) -> QPState: ...  # noqa: D102 - said where it is
+
+    @property
+    def custom(self) -> dict[str, Any]: ...  # noqa: D102
+
+    def modify(self, attr: QPAttr, words: str) -> tuple[Report, str]: ...  # noqa: D102
+
+    def post(self, queue: str, words: str) -> tuple[Report, str]: ...  # noqa: D102
+
+    def fail(self, words: str) -> str: ...  # noqa: D102
+
+    def undo(self) -> Step: ...  # noqa: D102
+
+    def close(self) -> None: ...  # noqa: D102
+
+
+@dataclass
+class Imagined:
+    """A queue pair that is nowhere: a RoCE port with an active MTU of 1024, two GIDs, a queue of 16.
+
+    Attributes:
+        history: what was done, oldest first.
+    """
+
+    type: QPType
+    driver: str | None = None
+    facts: Facts = Facts()
+    history: list[Step] = field(default_factory=list)
+    where: str = "imagined"
+    _past: list[Facts] = field(default_factory=list)
+
+    @property
+    def state(self) -> QPState:
+        """Where it is."""
+        return self.facts.state
+
+    @property
+    def custom(self) -> dict[str, Any]:
+        """What is given unless told otherwise; the address is a peer that the port can reach."""
+        return CUSTOM | {"ah_attr": AddressVector(port_num=1, grh=GlobalRoute(dgid="::ffff:192.0.2.7", sgid_index=1))}
+
+    def _request(self, **act: Any) -> Request:
+        now = self.facts
+        qp = QPFacts(
+            type=self.type, state=now.state, port_num=now.port_num, qp_num=0x11, recv_posted=now.receives,
+            outstanding=now.sends, srq=False, was=now.was, sq_draining=0,
+            cap=QPCap(max_send_wr=_DEPTH, max_recv_wr=_DEPTH, max_send_sge=1, max_recv_sge=1),
+        )  # fmt: skip
+        device = DeviceFacts(
+            driver=self.driver, phys_port_cnt=1, max_qp=1024, max_qp_wr=1024, max_sge=16, max_qp_rd_atom=16,
+            max_qp_init_rd_atom=16,
+        )  # fmt: skip
+        return Request(qp=qp, device=device, port=_PORT, gids=_GIDS, gids_complete=True, pkeys={0: 0xFFFF}, **act)
+
+    def modify(self, attr: QPAttr, words: str) -> tuple[Report, str]:
+        """Ask the guard, and move where it does not refuse. What it says, and what became of the work."""
+        report = check(self._request(attr=attr))
+        if report.refused:
+            return report, ""
+        start, now = self.state, self.facts
+        number = enum_value(QPState, attr.qp_state)
+        goal = start if number is None else QPState(number)  # without STATE it stays
+        said = _fate(now, goal)
+        was = (*now.was, start) if start is not RESET or now.was else now.was
+        port = as_int(attr.port_num) if attr.port_num is not None else now.port_num
+        after = replace(now, state=goal, port_num=None if goal is RESET else port)
+        after = replace(after, was=was if goal != start else now.was)
+        if goal in (RESET, ERR):
+            after = replace(after, sends=0, receives=0)
+        elif goal is RTS:
+            after = replace(after, sends=0)
+        self._go(words, after)
+        return report, said
+
+    def post(self, queue: str, words: str) -> tuple[Report, str]:
+        """Post one work request, and tell what becomes of it."""
+        opcode = "SEND" if queue == "send" else None
+        post = Post(queue="send" if queue == "send" else "recv", opcode=opcode, num_sge=1, length=64)
+        report = check(self._request(post=post))
+        if report.refused:
+            return report, ""
+        now = self.facts
+        if any(finding.rule == "post-flushes" for finding in report.findings):
+            self._go(words, now)
+            return report, "it completes at once: WR_FLUSH_ERR"
+        if queue == "recv":
+            self._go(words, replace(now, receives=now.receives + 1))
+            return report, f"{now.receives + 1} posted, waiting for the peer's messages"
+        if now.state is SQD:
+            self._go(words, replace(now, sends=now.sends + 1))
+            return report, "queued: it waits until SQD → RTS"
+        self._go(words, now)
+        return report, "it goes out, the peer acknowledges: SUCCESS"
+
+    def fail(self, words: str) -> str:
+        """Let a send fail, as only the hardware can. Raises ValueError where none is sent."""
+        (start, goal), when = BY_HARDWARE[self.type]
+        if self.state is not start:
+            raise ValueError(f"in {self.state.name} nothing is sent, so nothing can fail; that takes {start.name}")
+        said = f"{when}: the hardware moves to {goal.name}. The send completes with its own status (RETRY_EXC_ERR, say)"
+        receives = 0 if goal is ERR else self.facts.receives
+        if self.facts.receives > receives:
+            said += f", and {self.facts.receives} receives as WR_FLUSH_ERR"
+        self._go(words, replace(self.facts, state=goal, sends=0, receives=receives, was=(*self.facts.was, start)))
+        return said
+
+    def undo(self) -> Step:
+        """Take the last step back. Raises IndexError where there is none."""
+        self.facts = self._past.pop()
+        return self.history.pop()
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+    def _go(self, words: str, after: Facts) -> None:
+        self._past.append(self.facts)
+        self.history.append(Step(words, self.facts.state, after.state))
+        self.facts = after
+
+
+def _fate(now: Facts, goal: QPState) -> str:
+    """What becomes of the work on the way to *goal*."""
+    parts = [f"{count} {what}" for count, what in ((now.sends, "sends"), (now.receives, "receives")) if count]
+    work = " and ".join(parts)
+    if work and goal is RESET:
+        return f"{work} are gone, without any completion"
+    if work and goal is ERR:
+        return f"{work} complete as WR_FLUSH_ERR"
+    if now.sends and goal is RTS:
+        return f"the {now.sends} sends that waited go out: SUCCESS"
+    return ""
