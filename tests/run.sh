@@ -54,12 +54,13 @@ setup_environment lab,test
 setup_lab
 (($# > 0)) || group "types and style" check_style
 group "without a device, here" "${pytest[@]}" -m 'not device and not lab' "$@"
-group "the lab itself (boots guests)" "${pytest[@]}" -m lab "$@"
+group "the lab itself (boots guests)" "${pytest[@]}" -m lab "${@:-tests/lab}"
+# Only this folder: to collect all tests takes a minute in an emulated guest.
+device_tests=("${pytest[@]}" -m device "${@:-tests/device}")
 if [[ -n $device ]]; then
-    group "with a device, on $device" "${pytest[@]}" -m device --device "$device" "$@"
+    group "with a device, on $device" "${device_tests[@]}" --device "$device"
 else
-    group "with a device, in the lab" \
-        .venv/bin/rdmaqp lab run --memory 2G -- "${pytest[@]}" -m device --device rxe0 "$@"
+    group "with a device, in the lab" .venv/bin/rdmaqp lab run --memory 2G -- "${device_tests[@]}" --device rxe0
 fi
 
 printf '\n'

@@ -149,7 +149,8 @@ def test_what_the_kernel_refuses_and_the_guard_cannot_know(pair: tuple[rdmaqp.Qu
     with pytest.raises(rdmaqp.VerbsError) as caught:
         first.connect(here, there)
     assert caught.value.errno == 110
-    assert "is in INIT now" in str(caught.value)
+    assert caught.value.causes[0][:2] == ("neighbour-unresolved", "proved")
+    assert "INIT" in str(caught.value)
     assert first.state is QPState.INIT
 
 
