@@ -171,12 +171,12 @@ from .verbs.memory import (
 from .verbs.memory import (
     ProtectionDomain as ProtectionDomain,
 )
+from .verbs.modify import (
+    Transition as Transition,
+)
 from .verbs.port import Port as Port
 from .verbs.queue_pair import (
     QueuePair as QueuePair,
-)
-from .verbs.queue_pair import (
-    Transition as Transition,
 )
 from .verbs.safe import (
     query_qp_state as query_qp_state,

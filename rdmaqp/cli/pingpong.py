@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.model.gid import GidChoice
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.modify import Transition
     from rdmaqp.verbs.port import Port, PortAttr
-    from rdmaqp.verbs.queue_pair import QueuePair, Transition
+    from rdmaqp.verbs.queue_pair import QueuePair
 
 DESCRIPTION = """Brings a reliable connection up and bounces verified messages over it. With HOST it is the client of a
 server there, without it waits for a client. Without options it picks device, port and address, and says what it

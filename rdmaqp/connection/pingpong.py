@@ -20,8 +20,9 @@ from rdmaqp.verbs.loop import PingPongEnd, Verify, run_slice
 if TYPE_CHECKING:
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.modify import Transition
     from rdmaqp.verbs.port import Port, PortAttr
-    from rdmaqp.verbs.queue_pair import QueuePair, Transition
+    from rdmaqp.verbs.queue_pair import QueuePair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

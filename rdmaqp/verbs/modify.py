@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
     from rdmaqp.verbs.queue_pair import QueuePair
 
 _CAPACITIES = ("max_send_wr", "max_recv_wr", "max_send_sge", "max_recv_sge", "max_inline_data")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One modify call that took effect: from where to where, with which attributes, when (``time.time_ns``)."""
+
+    start: QPState
+    goal: QPState
+    mask: tuple[str, ...]
+    time_ns: int
 
 
 def init_attr(kind: QPType, cap: QPCap) -> dict[str, Any]:

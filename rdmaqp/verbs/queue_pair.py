@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +18,13 @@ from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs.modify import Transition
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
 
-
 _32_BITS = 0xFFFFFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """One modify call that took effect: from where to where, with which attributes, when (``time.time_ns``)."""
-
-    start: QPState
-    goal: QPState
-    mask: tuple[str, ...]
-    time_ns: int
 
 
 class QueuePair(Resource):
