@@ -18,7 +18,8 @@ from pathlib import Path
 import cffi
 
 ROOT = Path(__file__).resolve().parent
-SOURCES = "rdmaqp/verbs/_c"
+CDEF = "rdmaqp/verbs/_c/cdef.h"
+C_FILES = ("rdmaqp/verbs/_c/shim.c", "rdmaqp/verbs/_c/pingpong.c")  # one unit, in this order
 
 #: Constants that came after rdma-core 44 (Debian 12), or were not in every distribution's 44.
 PROBED = (
@@ -83,14 +84,14 @@ def make() -> cffi.FFI:
     require("the headers of libibverbs", "#include <infiniband/verbs.h>\n")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     builder = cffi.FFI()
-    builder.cdef((ROOT / SOURCES / "cdef.h").read_text())
+    builder.cdef((ROOT / CDEF).read_text())
     builder.cdef("".join(f"#define {name} ...\n" for name in probe()))
     builder.set_source(
         "rdmaqp._verbs",
-        f'#define RDMAQP_VERSION "{version}"\n' + (ROOT / SOURCES / "shim.c").read_text(),
+        "".join([f'#define RDMAQP_VERSION "{version}"\n', *((ROOT / name).read_text() for name in C_FILES)]),
         libraries=["ibverbs"],
         # So that a change of theirs builds it again; MANIFEST.in brings them into the sdist.
-        depends=["build_ffi.py", f"{SOURCES}/cdef.h", f"{SOURCES}/shim.c"],
+        depends=["build_ffi.py", CDEF, *C_FILES],
         extra_compile_args=["-O2", "-std=gnu11", "-Wall"],
     )
     return builder

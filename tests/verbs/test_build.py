@@ -21,7 +21,7 @@ import pytest
 from stub import NullDevice
 
 ROOT = Path(__file__).parents[2]
-C_INPUTS = {"build_ffi.py", "rdmaqp/verbs/_c/cdef.h", "rdmaqp/verbs/_c/shim.c"}
+C_INPUTS = {"build_ffi.py", "rdmaqp/verbs/_c/cdef.h", "rdmaqp/verbs/_c/shim.c", "rdmaqp/verbs/_c/pingpong.c"}
 GOOD_REQUEST = """
 import rdmaqp
 request = rdmaqp.Request(

@@ -1,0 +1,279 @@
+/*
+ * The ping-pong: a whole message exchange without Python, in slices of time. Compiled behind shim.c, in one unit.
+ */
+
+#define RDMAQP_VERIFY_STAMP 0 /* both ends are ours: a number at the head and at the tail of each message */
+#define RDMAQP_VERIFY_WHOLE 1 /* both ends are ours: every byte of each message */
+#define RDMAQP_VERIFY_ECHO 2  /* client of a stock ibv_rc_pingpong, which returns what it got */
+#define RDMAQP_VERIFY_STOCK 3 /* server of a stock ibv_rc_pingpong: its constant bytes, which we return */
+
+#define RDMAQP_FAILED_NOTHING 0
+#define RDMAQP_FAILED_VERB 1   /* verb: its name, error: its error number */
+#define RDMAQP_FAILED_STATUS 2 /* wc: the completion */
+#define RDMAQP_FAILED_DATA 3   /* wc: the receive whose bytes are not those that were sent */
+
+#define RECV_ID 1
+#define SEND_ID 2
+#define STOCK_BYTE 0x7b   /* what a stock ibv_rc_pingpong fills its buffer with */
+#define STOCK_PAGE 4096   /* with -c it writes a zero at the start of each page, and looks for it there */
+
+struct rdmaqp_end {
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct ibv_comp_channel *channel; /* NULL: spin */
+	uint8_t *send_buffer;
+	uint8_t *recv_buffer;
+	uint32_t send_lkey;
+	uint32_t recv_lkey;
+	uint32_t size;
+	uint32_t rx_depth;
+	unsigned int send_flags;
+	int verify;
+	int initiator;
+	uint64_t iterations;
+	int64_t *stamps; /* room for iterations + 1 times: the start (of the initiator), and each message's arrival */
+	uint64_t sent;
+	uint64_t completed; /* sends */
+	uint64_t received;
+	uint64_t posted;    /* receives, ever */
+	uint64_t verified;
+	uint32_t in_queue;  /* receives posted now */
+	int failed;
+	const char *verb;
+	int error;
+	struct ibv_wc wc;
+};
+
+static int fail(struct rdmaqp_end *end, int how)
+{
+	end->failed = how;
+	return -1;
+}
+
+static int fail_verb(struct rdmaqp_end *end, const char *verb, int error)
+{
+	end->verb = verb;
+	end->error = abs(error);
+	return fail(end, RDMAQP_FAILED_VERB);
+}
+
+/* Message number n of one direction, as eight bytes that differ between messages and directions. */
+static uint64_t stamp_of(uint64_t n, int from_initiator)
+{
+	return (n * 2 + (from_initiator ? 1 : 0) + 1) * 0x9e3779b97f4a7c15u;
+}
+
+/* Write or compare a repeated, moving pattern: word k is the stamp plus k steps. Returns whether it is there. */
+static int whole(uint8_t *buffer, uint32_t size, uint64_t stamp, int write)
+{
+	uint32_t at;
+
+	for (at = 0; at + 8 <= size; at += 8, stamp += 0x0101010101010101u) {
+		if (write)
+			memcpy(buffer + at, &stamp, 8);
+		else if (memcmp(buffer + at, &stamp, 8))
+			return 0;
+	}
+	if (write)
+		memcpy(buffer + at, &stamp, size - at);
+	return write || !memcmp(buffer + at, &stamp, size - at);
+}
+
+static int ends(uint8_t *buffer, uint32_t size, uint64_t stamp, int write)
+{
+	uint32_t length = size < 8 ? size : 8;
+
+	if (write) {
+		memcpy(buffer, &stamp, length);
+		memcpy(buffer + size - length, &stamp, length);
+		return 1;
+	}
+	/* Messages under 16 bytes overlap themselves: the tail was written last. */
+	return !memcmp(buffer + size - length, &stamp, length) && (size < 16 || !memcmp(buffer, &stamp, length));
+}
+
+static void write_message(struct rdmaqp_end *end)
+{
+	uint64_t stamp = stamp_of(end->sent, end->initiator);
+	uint32_t at;
+
+	switch (end->verify) {
+	case RDMAQP_VERIFY_STAMP:
+		ends(end->send_buffer, end->size, stamp, 1);
+		break;
+	case RDMAQP_VERIFY_WHOLE:
+		whole(end->send_buffer, end->size, stamp, 1);
+		break;
+	case RDMAQP_VERIFY_ECHO:
+		whole(end->send_buffer, end->size, stamp, 1);
+		for (at = 0; at < end->size; at += STOCK_PAGE)
+			end->send_buffer[at] = 0;
+		break;
+	default: /* RDMAQP_VERIFY_STOCK: what came goes back */
+		memcpy(end->send_buffer, end->recv_buffer, end->size);
+	}
+}
+
+static int message_is_right(const struct rdmaqp_end *end)
+{
+	uint64_t stamp = stamp_of(end->received, !end->initiator);
+	uint32_t at;
+
+	if (end->wc.byte_len != end->size)
+		return 0;
+	switch (end->verify) {
+	case RDMAQP_VERIFY_STAMP:
+		return ends(end->recv_buffer, end->size, stamp, 0);
+	case RDMAQP_VERIFY_WHOLE:
+		return whole(end->recv_buffer, end->size, stamp, 0);
+	case RDMAQP_VERIFY_ECHO:
+		return !memcmp(end->recv_buffer, end->send_buffer, end->size);
+	default:
+		for (at = 0; at < end->size; at++)
+			if (end->recv_buffer[at] != STOCK_BYTE && (end->recv_buffer[at] || at % STOCK_PAGE))
+				return 0;
+		return 1;
+	}
+}
+
+/* Fill the receive queue up to rx_depth, never beyond what the run will use. */
+static int rdmaqp_end_post_receives(struct rdmaqp_end *end)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)end->recv_buffer, .length = end->size, .lkey = end->recv_lkey };
+	struct ibv_recv_wr wr = { .wr_id = RECV_ID, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad_wr;
+
+	while (end->in_queue < end->rx_depth && end->posted < end->iterations) {
+		int error = ibv_post_recv(end->qp, &wr, &bad_wr);
+
+		if (error)
+			return fail_verb(end, "ibv_post_recv", error);
+		end->in_queue++;
+		end->posted++;
+	}
+	return 0;
+}
+
+static int send_message(struct rdmaqp_end *end)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)end->send_buffer, .length = end->size, .lkey = end->send_lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = SEND_ID, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.send_flags = end->send_flags | IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad_wr;
+	int error;
+
+	write_message(end);
+	if (!end->sent && end->initiator)
+		end->stamps[0] = now_ns();
+	error = ibv_post_send(end->qp, &wr, &bad_wr);
+	if (error)
+		return fail_verb(end, "ibv_post_send", error);
+	end->sent++;
+	return 0;
+}
+
+static int took_receive(struct rdmaqp_end *end)
+{
+	if (!message_is_right(end))
+		return fail(end, RDMAQP_FAILED_DATA);
+	end->verified++;
+	end->received++;
+	end->in_queue--;
+	end->stamps[end->received] = now_ns();
+	/* Refill in one go, as rarely as safe: a post is a system call's worth on some devices. */
+	return end->in_queue <= end->rx_depth / 2 ? rdmaqp_end_post_receives(end) : 0;
+}
+
+/* The initiator sends when its last message was answered, the other end when it has one to answer. */
+static int is_to_send(const struct rdmaqp_end *end)
+{
+	uint64_t due = end->initiator ? end->received + 1 : end->received;
+
+	return end->sent < due && end->sent < end->iterations && end->completed == end->sent;
+}
+
+static int is_done(const struct rdmaqp_end *end)
+{
+	return end->received == end->iterations && end->completed == end->iterations;
+}
+
+/* One turn: reap, answer. The number of completions, or -1 with end->failed. */
+static int step(struct rdmaqp_end *end)
+{
+	struct ibv_wc wc[8];
+	int i, n = ibv_poll_cq(end->cq, 8, wc);
+
+	if (n < 0)
+		return fail_verb(end, "ibv_poll_cq", poll_error(n));
+	for (i = 0; i < n; i++) {
+		end->wc = wc[i];
+		if (wc[i].status != IBV_WC_SUCCESS)
+			return fail(end, RDMAQP_FAILED_STATUS);
+		if (wc[i].wr_id == SEND_ID)
+			end->completed++;
+		else if (took_receive(end))
+			return -1;
+	}
+	if (is_to_send(end) && send_message(end))
+		return -1;
+	return n;
+}
+
+/* Sleep until either channel has an event or the time is over. */
+static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
+{
+	struct rdmaqp_end *side[2] = { a, b };
+	struct pollfd fds[2];
+	int i, count = b ? 2 : 1;
+
+	for (i = 0; i < count; i++) {
+		int n, error = ibv_req_notify_cq(side[i]->cq, 0);
+
+		if (error)
+			return fail_verb(side[i], "ibv_req_notify_cq", error);
+		fds[i] = (struct pollfd){ .fd = side[i]->channel->fd, .events = POLLIN };
+		n = step(side[i]); /* what completed before the request raises no event */
+		if (n)
+			return n < 0 ? -1 : 0;
+	}
+	if (poll(fds, count, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
+		return fail_verb(a, "poll", errno);
+	for (i = 0; i < count; i++)
+		if (take_event(side[i]->channel))
+			return fail_verb(side[i], "ibv_get_cq_event", errno);
+	return 0;
+}
+
+/*
+ * Run one end, or both ends of a connection within this process, for a slice of time at most.
+ * 1: done, 0: the slice is over, -1: a.failed or b.failed says what went wrong.
+ */
+static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t slice_ns)
+{
+	int64_t end = now_ns() + slice_ns;
+	unsigned int idle = 0;
+
+	for (;;) {
+		int n = step(a), m = b ? step(b) : 0;
+
+		if (n < 0 || m < 0)
+			return -1;
+		if (is_done(a) && (!b || is_done(b)))
+			return 1;
+		/* Reading the clock may cost as much as a hundred empty polls (no TSC): look at it now and then. */
+		if (n + m == 0 && a->channel && (!b || b->channel)) {
+			int64_t left = end - now_ns();
+
+			if (left <= 0)
+				return 0;
+			if (sleep_on(a, b, left))
+				return -1;
+		} else if (++idle % 1024 == 0) {
+			if (now_ns() >= end)
+				return 0;
+			sched_yield(); /* Soft-RoCE works in a thread, which may wait for this very processor */
+		}
+	}
+}
