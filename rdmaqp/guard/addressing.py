@@ -29,13 +29,14 @@ _NO_PEER = frozenset({GID(bytes(15) + b"\1"), GID.parse("0.0.0.0"), GID.parse("2
 _INFINIBAND = LinkLayer.INFINIBAND
 
 #: What kind of address a GID is, as bits.
-ZERO, MULTICAST, IPV4, LINK_LOCAL, NO_PEER = 1, 2, 4, 8, 16
+ZERO, MULTICAST, IPV4, LINK_LOCAL, NO_PEER, LOOPBACK = 1, 2, 4, 8, 16, 32
 
 
 @lru_cache(4096)  # the same few come again and again, and four questions to 16 bytes cost more than one look-up
 def kind_of_gid(gid: GID) -> int:
     """The bits of *gid*."""
-    bits = (gid.is_zero, gid.is_multicast, gid.is_ipv4_mapped, gid.is_link_local, gid in _NO_PEER)
+    mapped = gid.is_ipv4_mapped
+    bits = (gid.is_zero, gid.is_multicast, mapped, gid.is_link_local, gid in _NO_PEER, mapped and gid[12] == 127)
     return sum(1 << place for place, bit in enumerate(bits) if bit)
 
 
@@ -82,7 +83,7 @@ def check(case: Case, name: str, address: AddressVector) -> None:
         _bound_port(case, number)
     if not case.iwarp:
         path = Path(case.report, case.request, case.driver, name, case.port, case.ethernet)
-        path.resolves = case.type is not QPType.UD
+        path.connected = path.resolves = case.type is not QPType.UD
         judge(path, address)
     return None
 
@@ -231,6 +232,10 @@ def _meet(path: Path, route: GlobalRoute, entry: GidEntry, destination: GID) -> 
         path.report.find("gid-family-mismatch", f"{path.name}.grh.dgid", f"{destination} is {other}, and our {entry} "
                          f"is {family}", given=str(destination),
                          fix=f"{match} is {other}" if match else f"ask the peer for its {family} GID")
+    elif path.ethernet and path.connected and theirs & ~ours & LOOPBACK:
+        path.report.find("dgid-invalid", f"{path.name}.grh.dgid", f"{destination} is this host itself, and our {entry} "
+                         "is an address on a network: the kernel looks for it there, in vain", given=str(destination),
+                         fix="give the GID that the peer says; for a peer on this host, the device's own")
     # On RoCE the kernel takes the route's own hop limit for connected queue pairs.
     if route.hop_limit in _LOW_HOPS and (path.infiniband or not path.connected):
         outside = entry.gid.subnet_prefix != destination.subnet_prefix
