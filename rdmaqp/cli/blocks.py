@@ -17,22 +17,25 @@ def block(number: int, request: Request, report: Report, *, name: str, coloured:
     """The block, in colours only where asked for: those cost more than the judgement."""
     identity = "" if request.id is None else f"  id {request.id}"
     first = f"{_WORDS[report.verdict]}  {name}:{number}{identity}"
-    rows = [f"    {line}" for line in _causes(report)] + [f"    {line}" for line in _skipped(report)]
+    rows = [*_causes(report), *_skipped(report)]
     if not coloured:
         body = "\n".join(f"  {line}" for line in report.render().split("\n"))
-        return "\n".join([first, body, *rows]) + "\n\n"
+        return "\n".join([first, body, *(f"    {row}" for row, _ in rows)]) + "\n\n"
     return _coloured(first, report, rows)
 
 
-def _coloured(first: str, report: Report, rows: list[str]) -> str:
+def _coloured(first: str, report: Report, rows: list[tuple[str, str]]) -> str:
     from rich.text import Text
 
-    from rdmaqp.cli.report import COLOURS, report_text
+    from rdmaqp.cli.console import out
+    from rdmaqp.cli.report import COLOURS, fitted, report_text
 
     word, _, rest = first.partition("  ")
-    text = Text.assemble((f" {word} ", f"bold reverse {COLOURS[report.verdict]}"), f"  {rest}\n")
-    text.append_text(report_text(report, "  ")).append("".join(f"\n{row}" for row in rows), "dim")
-    return ansi(text) + "\n\n"
+    text = report_text(report, "  ")
+    for row, style in rows:
+        text.append(f"\n    {row}", style)
+    head = Text.assemble((f" {word} ", f"bold reverse {COLOURS[report.verdict]}"), f"  {rest}\n")
+    return ansi(head.append_text(fitted(text, out.width - 1))) + "\n\n"
 
 
 def ansi(text: Text) -> str:
@@ -47,15 +50,21 @@ def ansi(text: Text) -> str:
     )
 
 
-def _causes(report: Report) -> list[str]:
-    causes = report.to_dict().get("causes", ())
-    return [f"{cause['standing']:10} {cause['cause']}: {cause['why']}" for cause in causes]
+_STANDINGS = {"proved": "bold", "likely": "", "ruled-out": "dim"}
 
 
-def _skipped(report: Report) -> list[str]:
+def _causes(report: Report) -> list[tuple[str, str]]:
+    """Why it failed, each reason once with all that it speaks of, and how the row looks."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cause in report.causes or ():
+        found.setdefault((cause.standing, cause.why), []).append(cause.cause)
+    return [(f"{how:10} {', '.join(names)}: {why}", _STANDINGS[how]) for (how, why), names in found.items()]
+
+
+def _skipped(report: Report) -> list[tuple[str, str]]:
     """What was not checked, by what it needs."""
     needs: dict[str, list[str]] = {}
     for rule, need in report.skipped:
         if rule not in needs.setdefault(need, []):
             needs[need].append(rule)
-    return [f"not checked without {need}: {', '.join(rules)}" for need, rules in needs.items()]
+    return [(f"not checked without {need}: {', '.join(rules)}", "dim") for need, rules in needs.items()]

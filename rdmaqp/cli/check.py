@@ -6,8 +6,8 @@ import json
 import os
 import sys
 from collections import Counter
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from rdmaqp.cli.lines import CHUNK, LONGEST, Batch, batches, too_long
 from rdmaqp.cli.workers import Workers, processors
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from rdmaqp.guard import Report
+    from rdmaqp.guard import Report, Skipped
     from rdmaqp.model.request import Request
 
 DESCRIPTION = """Judges requests: each line is a JSON object that describes a queue pair and what is about to be done
@@ -150,8 +150,17 @@ def _bytes(text: str) -> bytes:
 
 
 def _as_json(_number: int, request: Request, report: Report) -> str:
-    answer: dict[str, Any] = report.to_dict()
-    return _encode(answer if request.id is None else {"id": request.id, **answer}) + "\n"
+    """``Report.to_dict()`` as text. What is the same in line after line (skipped checks) is encoded once."""
+    identity = "" if request.id is None else f'"id": {_encode(request.id)}, '
+    findings = ", ".join([_encode(finding.to_dict()) for finding in report.findings])
+    skipped = ", ".join(map(_skipped, report.skipped))
+    causes = "" if report.causes is None else f', "causes": {_encode([cause.to_dict() for cause in report.causes])}'
+    return f'{{{identity}"verdict": "{report.verdict}", "findings": [{findings}], "skipped": [{skipped}]{causes}}}\n'
+
+
+@lru_cache(maxsize=1024)
+def _skipped(skip: Skipped) -> str:
+    return _encode({"rule": skip.rule, "needs": skip.needs})
 
 
 def _human(name: str) -> Callable[[int, Request, Report], str]:

@@ -192,7 +192,7 @@ def draw(picture: Picture, here: QPState | None = None) -> Text:
 def legend(picture: Picture) -> Text:
     """What the signs mean, and why arrows are missing."""
     text = Text("\n\n")
-    text.append("  Names at an arrow: the attributes that it requires. The others need the state alone.\n", "dim")
+    text.append("  Names at an arrow: what it requires. The others need the state alone.\n", "dim")
     text.append("  ↺ ", "blue").append("attributes change, the state stays", "dim")
     unreached = [state.name for state in (INIT, RTR, RTS, SQD, SQE, ERR) if not picture.reaches(state)]
     if unreached:

@@ -87,7 +87,7 @@ def line(label: str, text: str, style: str = "") -> None:
         out.print(_indented(Text(bare, style), len(text) - len(bare)))
         return
     table = Table.grid(padding=(0, 2))
-    table.add_column(width=11, style="dim")
+    table.add_column(width=12, style="dim")
     table.add_column()
     table.add_row(label, Text(text, style))
     out.print(_indented(table, 2))
@@ -224,13 +224,13 @@ def _rule(topic: Topic) -> None:
 def _errno(topic: Topic) -> None:
     title(f"{topic['name']} ({topic['errno']})", topic["text"])
     for call, text in topic["calls"].items():
-        line("at " + call.removeprefix("ibv_"), text)
+        line(call.removeprefix("ibv_"), text)
     if not topic["calls"]:
         line("", "  No call of libibverbs is known to answer with it.")
     for said in topic["drivers"]:
         line(said["driver"], said["why"])
     for act, rules in topic["rules"].items():
-        line(f"rules, {act}", ", ".join(rules), "dim")
+        line("rules", f"{act}: {', '.join(rules)}", "dim")
 
 
 def _status(topic: Topic) -> None:

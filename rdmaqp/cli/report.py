@@ -46,19 +46,22 @@ def fitted(text: Text, width: int) -> Text:
     lines = []
     for line in text.split("\n"):
         plain = line.plain
-        column = _COLUMN if plain[:_COLUMN].strip() and plain.startswith("  ") and plain[2:3] != " " else (
-            len(plain) - len(plain.lstrip()) + 2
-        )
+        bare = plain.lstrip()
+        column = len(plain) - len(bare) + next((size for start, size in _HANGS.items() if bare.startswith(start)), 2)
         if len(plain) > width > column + 24:
             head, rest = line.divide([column])[:2] if column else (Text(), line)
             wrapped = rest.wrap(_console(), width - column)
+            for part in wrapped:
+                part.rstrip()
             line = head.append_text(Text("\n" + " " * column).join(wrapped))
         lines.append(line)
     return Text("\n").join(lines)
 
 
-#: Where the message of a row begins.
-_COLUMN = 32
+#: How a row begins -> how far in its message does.
+_HANGS = {start.lstrip(): 30 for start in _ROWS if start != "    set"} | {"set": 9} | dict.fromkeys(
+    ("proved ", "likely ", "ruled-out "), 11
+)
 
 
 def _console() -> Console:

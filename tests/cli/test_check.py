@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -126,6 +127,40 @@ def test_human_output(rdmaqp: Rdmaqp) -> None:
     assert "the way there: RESET → INIT → RTR → RTS" in done.stdout
     assert done.stdout.endswith("\n2 requests: 1 pass, 0 warn, 1 refused; 1 could not be read\n")
     assert "\x1b" not in done.stdout
+
+
+def on_a_terminal(file: Path, **environment: str) -> str:
+    """What a terminal of 80 columns is sent."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rdmaqp", "check", file.name], cwd=file.parent, stdout=theirs, stderr=subprocess.DEVNULL,
+        env=os.environ | {"COLUMNS": "80", "TERM": "xterm-256color"} | environment,
+    )  # fmt: skip
+    os.close(theirs)
+    sent = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that nobody is at the other end any more
+            break
+        if not part:
+            break
+        sent += part
+    os.close(ours)
+    process.wait(30)
+    return sent.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colours_and_lines_that_fit(tmp_path: Path) -> None:
+    file = tmp_path / "requests.jsonl"
+    file.write_text(lines(*cases()[:20]))
+    sent = on_a_terminal(file)
+    plain = re.sub("\x1b\\[[0-9;]*m", "", sent)
+    assert "\x1b[1;7;31m REFUSED \x1b[0m" in sent
+    assert max(map(len, plain.splitlines())) <= 80
+    without = on_a_terminal(file, NO_COLOR="1")
+    assert "\x1b" not in without
+    assert "".join(plain.split()) == "".join(without.split())
 
 
 # ---------------------------------------------------------------------- streams
