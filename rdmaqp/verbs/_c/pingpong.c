@@ -270,7 +270,7 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 				return 0;
 			if (sleep_on(a, b, left))
 				return -1;
-		} else if (++idle % 1024 == 0) {
+		} else if (++idle % 256 == 0) {
 			if (now_ns() >= end)
 				return 0;
 			sched_yield(); /* Soft-RoCE works in a thread, which may wait for this very processor */
