@@ -91,9 +91,10 @@ class Walk:
     def _read(self) -> str | None:
         """The next line; ``None`` at the end. What comes from a file is shown as if typed."""
         prompt = show.prompt(self.machine)
-        out.print(prompt, end="")
+        if not self.is_typed:
+            out.print(prompt, end="")
         try:
-            line = input()
+            line = input(show.editable(prompt) if self.is_typed else "")
         except EOFError:
             out.print()
             return None

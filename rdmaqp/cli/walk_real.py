@@ -46,8 +46,11 @@ class Real:
 
     @property
     def state(self) -> QPState:
-        """Where it is: asked of the device."""
-        state: QPState = self.qp.state
+        """Where it is: asked of the device; the last known where that does not say (mana)."""
+        try:
+            state: QPState = self.qp.state
+        except VerbsError:
+            return self.history[-1].goal if self.history else QPState.RESET
         return state
 
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
+from rdmaqp.cli.blocks import ansi
 from rdmaqp.cli.console import out
 from rdmaqp.cli.picture import Picture, names
 from rdmaqp.cli.report import COLOURS, SIGNS, fitted, report_text
@@ -54,6 +56,13 @@ def prompt(machine: Machine) -> Text:
     """Where one types."""
     state = machine.state
     return Text.assemble((state.name, f"bold {_DOT[state]}"), (" ▸ ", "dim"))
+
+
+def editable(text: Text) -> str:
+    """A prompt that line editing can measure: what takes no room is marked so."""
+    if out.no_color or not out.is_terminal:
+        return text.plain
+    return re.sub("(\x1b\\[[0-9;]*m)", "\x01\\1\x02", ansi(text))
 
 
 def look(machine: Machine) -> None:

@@ -202,3 +202,12 @@ def test_a_real_queue_pair(null_device: NullDevice) -> None:
     made = [call["call"] for call in null_device.calls("ibv_create_qp", "ibv_modify_qp", "ibv_destroy_qp")]
     up = ["ibv_create_qp", *["ibv_modify_qp"] * 3, "ibv_destroy_qp"]
     assert made == [*up, *up, *up, "ibv_create_qp", "ibv_modify_qp", "ibv_modify_qp", "ibv_destroy_qp"]
+
+
+def test_a_device_that_does_not_say_its_state(null_device: NullDevice) -> None:
+    """The last known counts, and the walk comes to an end."""
+    code = "import io, sys; sys.stdin = io.StringIO('INIT\\nlook\\n'); from rdmaqp.cli import run; " \
+           "sys.exit(run(['walk', '--device', 'null0']))"
+    done = null_device.run([sys.executable, "-c", code], QUERY_QP_ERRNO=95)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("● INIT") == 2
