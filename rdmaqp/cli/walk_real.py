@@ -50,7 +50,8 @@ class Real:
         try:
             state: QPState = self.qp.state
         except VerbsError:
-            return self.history[-1].goal if self.history else QPState.RESET
+            steps = self.qp.transitions
+            return steps[-1].goal if steps else QPState.RESET
         return state
 
     @property
