@@ -47,6 +47,22 @@ def run(argv: Sequence[str]) -> int:
     """Run one command: 0 well, 1 it failed and said why, 2 wrong usage, 128 + n ended by signal n."""
     args = parser(next(iter(argv), None)).parse_args(argv)
     try:
+        status = _command(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = 128 + signal.SIGPIPE  # the reader has had enough
+    except OSError as error:
+        print(f"rdmaqp: cannot write to standard output: {error.strerror or error}", file=sys.stderr)
+        status = 1
+    else:
+        return status
+    # What could not be written is still in the buffer, and Python would complain of it once more at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+def _command(args: argparse.Namespace) -> int:
+    try:
         return int(args.run(args))
     except RdmaqpError as error:
         from rdmaqp.cli.console import show_error
@@ -56,7 +72,3 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("rdmaqp: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The reader has had enough; without this, Python complains once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE

@@ -41,6 +41,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
+class OutputError(Exception):
+    """Standard output cannot be written to, for *reason*: that is no fault of the file being read."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Result(NamedTuple):
     """What a batch came to: the bytes to print, the lines that could not be read, how many of each verdict."""
 
@@ -55,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
     for name in args.files:
         try:
             _file(name, args, total)
-        except BrokenPipeError:
-            raise
+        except OutputError as error:
+            raise error.reason from None
         except OSError as error:
             _complain(name, f"{error.strerror or error}", total)
     if not args.json:
@@ -174,9 +182,12 @@ def _human(name: str) -> Callable[[int, Request, Report], str]:
 
 
 def _write(output: bytes) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.write(output)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise OutputError(error) from error
 
 
 def _complain(place: str, text: str, total: Counter[str]) -> None:
