@@ -9,6 +9,7 @@ from rdmaqp.model.gid import GID
 from rdmaqp.model.request import QPFacts, Request
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs.asking import ask_guard
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.memory import ProtectionDomain
@@ -22,6 +23,7 @@ class AddressHandle(Resource):
 
     def __init__(self, pd: ProtectionDomain, address: AddressVector) -> None:
         ffi, lib = native()
+        ask_guard(lambda: _asked_for(pd, address))
         raw = ffi.new("struct ibv_ah_attr *")
         fill(raw, address)
 

@@ -12,6 +12,7 @@ from rdmaqp.model.request import QPCap, QPFacts, Registration, Request
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.address import AddressHandle
+from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.queue_pair import QueuePair
 
 if TYPE_CHECKING:
@@ -96,16 +97,18 @@ class MemoryRegion(Resource):
                 f"this memory is read-only, and {AccessFlag(access & _WRITES)!r} would let the device write to it; "
                 "pass access=0 (or REMOTE_READ), or writable memory"
             )
+
+        def asked() -> Request:
+            act = Registration(access=int(access), length=view.nbytes)
+            return Request(qp=QPFacts(), reg_mr=act, device=pd.context.facts)
+
+        ask_guard(asked)
         # The cdata holds the buffer's export: the owner can neither free nor resize it before release().
         pinned = ffi.from_buffer(view, require_writable=not view.readonly)
 
         def make() -> Any:
             pointer = lib.rdmaqp_reg_mr(pd.handle, pinned, view.nbytes, int(access))
             return check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}", asked)
-
-        def asked() -> Request:
-            act = Registration(access=int(access), length=view.nbytes)
-            return Request(qp=QPFacts(), reg_mr=act, device=pd.context.facts)
 
         self.pd = pd
         self.length = view.nbytes

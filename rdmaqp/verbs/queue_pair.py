@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
 from rdmaqp.guard.policy import Policy, current
+from rdmaqp.model.acts import Post, WROpcode
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import BringUp, Endpoint, as_agreed, bring_up
 from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
@@ -18,6 +19,7 @@ from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.modify import Transition
 
 if TYPE_CHECKING:
@@ -56,9 +58,7 @@ class QueuePair(Resource):
     ) -> None:
         ffi, lib = native()
         self.type = _type(qp_type)
-        rules = current()
-        if rules.mode != "off":
-            rules.settle(judge(self._asked_for(pd, cap)))
+        ask_guard(lambda: self._asked_for(pd, cap))
         if any(cq.context is not pd.context for cq in (send_cq, recv_cq)):
             raise ValueError(f"the completion queue belongs to another opening of a device than this {pd.kind}")
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
@@ -269,22 +269,34 @@ class QueuePair(Resource):
 
         Raises:
             ValueError: the bytes are not inside the region; nothing was posted.
-            VerbsError: the queue is full, or the state does not take sends.
+            GuardError: the state, last known, takes no sends; nothing was posted.
+            VerbsError: the queue is full.
         """
         lib = native().lib
         if self.type is QPType.UD:
             raise ValueError(f"{self}: a datagram needs an address handle, which post_send does not take")
         addr, size = self._span(mr, offset, length)
+        self._ask_of_post("send", size)
         flags = lib.IBV_SEND_SIGNALED if signaled else 0
         check("ibv_post_send", lib.rdmaqp_post_send(self.handle, wr_id, addr, size, mr.lkey, flags), str(self))
 
     def post_recv(self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0) -> None:
         """Post a receive into *length* bytes at *offset* of *mr* (ibv_post_recv(3)); errors as :meth:`post_send`."""
         addr, size = self._span(mr, offset, length)
+        self._ask_of_post("recv", size)
         check("ibv_post_recv", native().lib.rdmaqp_post_recv(self.handle, wr_id, addr, size, mr.lkey), str(self))
+
+    def _ask_of_post(self, queue: Literal["send", "recv"], size: int) -> None:
+        """Ask the guard of a work request: by the state last known, for to ask the driver takes a system call."""
+        ask_guard(lambda: Request(
+            qp=QPFacts(type=self.type, state=self._last_state, qp_num=self.qp_num, srq=False),
+            post=Post(queue=queue, opcode=WROpcode.SEND if queue == "send" else None, num_sge=1, length=size),
+            device=self.pd.context.facts,
+        ))  # fmt: skip
 
     def _span(self, mr: MemoryRegion, offset: int, length: int | None) -> tuple[int, int]:
         """Address and length of what is posted."""
+        self.require_open()
         size = mr.length - offset if length is None else length
         if mr.pd is not self.pd:
             raise ValueError(f"{self}: the memory region belongs to another protection domain")

@@ -236,4 +236,4 @@ def access(value: int) -> dict[str, Any]:
 @pytest.mark.parametrize("value", [-1, 1 << 32, 1 << 70])
 def test_access_flags_that_do_not_fit_are_not_cut(null: Null, value: int) -> None:
     came = null.run(access, value)
-    assert (came["type"], came["native"]) == ("OverflowError", 1)
+    assert (came["type"], came["native"]) == ("GuardError", 1)  # the one of side()

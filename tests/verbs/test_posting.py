@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from null_side import AddressVector, calls, connected, error_of, rdmaqp, said, side, stub
+from null_side import AddressVector, calls, connected, error_of, rdmaqp, ready, said, side, stub
 
 if TYPE_CHECKING:
     from conftest import Null
@@ -138,6 +138,7 @@ def test_a_full_queue_takes_no_more(null: Null) -> None:
 def datagram() -> dict[str, Any]:
     """A provider follows the address handle of a datagram without looking whether there is one."""
     one = side(qp_type="UD")
+    one.qp.modify(qp_state="INIT", pkey_index=0, port_num=1, qkey=0x11111111)
     one.qp.post_recv(one.mr)
     ah = one.pd.create_ah(AddressVector(dlid=9))
     answer = said(error_of(one.qp.post_send, one.mr)) | {"handle": ah.closed}
@@ -151,3 +152,19 @@ def test_a_datagram_without_an_address_handle_is_refused(null: Null) -> None:
     assert came["text"] == (
         "UD queue pair 0x41 on null0: a datagram needs an address handle, which post_send does not take"
     )
+
+
+def too_early(state: str, queue: str) -> dict[str, Any]:
+    one = ready(state) if state != "RESET" else side()
+    answer = said(error_of(getattr(one.qp, f"post_{queue}"), one.mr))
+    one.context.close()
+    last = calls("ibv_close_device")[0]
+    return answer | {"posted": last["sends"] + last["receives"]}
+
+
+@pytest.mark.parametrize(("state", "queue"), [("RESET", "recv"), ("RESET", "send"), ("INIT", "send"), ("RTR", "send")])
+def test_a_post_before_its_state_is_refused_before_the_call(null: Null, state: str, queue: str) -> None:
+    """Soft-RoCE answers EINVAL, and sends it all the same once the queue pair is in RTS."""
+    came = null.run(too_early, state, queue)
+    assert (came["type"], came["posted"]) == ("GuardError", 0)
+    assert f"in {state} nothing can be posted to the {queue} queue" in came["text"]
