@@ -37,7 +37,8 @@ def port(report: Report, request: Request, name: str, number: int, *, only_first
 
 
 def _port_num(case: Case, number: int) -> None:
-    port(case.report, case.request, "port_num", number, only_first=case.driver.first_port_only)
+    if not port(case.report, case.request, "port_num", number, only_first=case.driver.first_port_only):
+        return  # the address vector's is not to be set to that
     address = case.given.get("ah_attr")
     theirs = getattr(address, "port_num", number)
     if type(theirs) is int and theirs != number and not (case.mask & STATE and case.goal is QPState.RTR):
@@ -50,7 +51,8 @@ def _port_num(case: Case, number: int) -> None:
 
 
 def _alt_port_num(case: Case, number: int) -> None:
-    port(case.report, case.request, "alt_port_num", number, only_first=case.driver.first_port_only)
+    if not port(case.report, case.request, "alt_port_num", number, only_first=case.driver.first_port_only):
+        return
     theirs = getattr(case.given.get("alt_ah_attr"), "port_num", number)
     if type(theirs) is int and theirs != number:
         case.report.find("port-mismatch", "alt_ah_attr.port_num", f"{theirs} is not alt_port_num, {number}",

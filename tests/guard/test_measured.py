@@ -39,3 +39,15 @@ OWN_VECTOR: list[dict[str, Any]] = [
 def test_where_a_datagram_queue_pairs_own_vector_leads_is_nobodys_business(request_: dict[str, Any]) -> None:
     """rxe on 6.12, without STATE: any destination is stored; what is sent goes where its address handle leads."""
     assert errors(judge(with_(request_, kernel="6.12"))) == []
+
+
+@pytest.mark.parametrize("number", [0, 9, 257])
+def test_a_port_that_is_not_there_is_no_reason_to_change_the_address_vectors(number: int) -> None:
+    """C cuts 257 to 1, and the kernel takes it: the port is wrong, and nothing is wrong with the address."""
+    report = judge(modify("RC", "SQD", "SQD", driver="rxe", port_num=number, ah_attr=route()))
+    assert [(finding.rule, finding.field) for finding in report.errors] == [("port-range", "port_num")]
+
+
+def test_two_ports_that_are_there_and_differ() -> None:
+    report = judge(modify("RC", "SQD", "SQD", driver="mlx4", port_num=2, ah_attr=route()))
+    assert "port-mismatch" in errors(report)
