@@ -12,6 +12,7 @@ pingpong=(.venv/bin/rdmaqp pingpong --loopback --iters 1000 --validate "$@")
 
 setup_packages
 setup_environment lab
+say "the command is .venv/bin/rdmaqp; put .venv/bin on your PATH, or: source .venv/bin/activate"
 if has_active_device; then
     say "this machine has an RDMA device: running on it"
     exec "${pingpong[@]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -16,7 +17,6 @@ from rdmaqp.guard import check
 from rdmaqp.model import codec
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator
 
     from rdmaqp.guard import Report, Skipped
@@ -26,6 +26,14 @@ DESCRIPTION = """Judges requests: each line is a JSON object that describes a qu
 with it. Exit status: 0 all pass, with or without warnings; 1 something is refused; 2 some input could not be read
 (each such line is named, the others are still answered)."""
 
+EPILOG = """for example (on one line; names are those of <infiniband/verbs.h>; what is left out is unknown):
+  {"qp": {"type": "RC", "state": "INIT", "port_num": 1},
+   "port": {"num": 1, "link_layer": "ETHERNET", "active_mtu": 1024},
+   "attr": {"qp_state": "RTR", "path_mtu": 4096, "dest_qp_num": 18, "rq_psn": 0,
+            "ah_attr": {"is_global": 0, "port_num": 1}}}
+Beside attr: post, create, reg_mr, ah; further facts in device, gids, pkeys, peer; "failed": {"errno": 110} or
+"completion": {"status": 12} asks why."""
+
 #: So many full batches are worked on here before other processes are worth their start.
 _ALONE = 3
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -34,7 +42,9 @@ _VERDICTS = ("pass", "warn", "refuse")
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
-    parser = subparsers.add_parser("check", description=DESCRIPTION)
+    parser = subparsers.add_parser(
+        "check", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="+", metavar="FILE", help="requests, one a line; - is standard input")
     parser.add_argument("--json", action="store_true", help="answers as JSON, one a line, in the order of the requests")
     parser.add_argument("-j", "--jobs", type=int, metavar="N", help="processes for long inputs (as many as processors)")

@@ -10,6 +10,7 @@ from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.pingpong import Observer, Options, Result, run_loopback, run_with_peer
 from rdmaqp.connection.wire import DEFAULT_PORT
 from rdmaqp.connection.wire_ibv import IbvWire
+from rdmaqp.verbs import device
 
 if TYPE_CHECKING:
     import argparse
@@ -60,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
         if args.loopback:
             result = run_loopback(options, show)
         else:
+            # Before anybody waits for anybody: no device here is no reason to keep the other end waiting.
+            device.open(options.device).close()
             with _wire(args, options) as wire:
                 result = run_with_peer(options, wire, show)
     if args.json:

@@ -33,7 +33,7 @@ HELP = (
     ("RTR -min_rnr_timer", "the same, and leave one out"),
     ("RTR path_mtu=4096 sgid_index=0", "change values: attributes, or parts of the address"),
     ("RTR +sq_psn  ·  RTR +sq_psn=7", "add an attribute, whether it belongs there or not"),
-    ("RTS timeout=18", "in RTS: change an attribute and stay"),
+    ("RTS min_rnr_timer=3", "in RTS: change an attribute and stay"),
     ("sheet RTR …", "show what such a call would carry, and do not make it"),
     ("send  ·  recv 4", "post work, and see what becomes of it"),
     ("fail", "let a send fail, as only the hardware can"),

@@ -125,6 +125,7 @@ class End:
         self.options = options
         self._observer = observer
         port = context.port(options.port_num)
+        _require_room(options, context)
         most = port.query().max_msg_sz
         if most and options.size > most:
             raise RdmaqpError(f"size: {options.size} bytes are above what {port} can carry in one message, {most}")
@@ -172,6 +173,14 @@ class End:
             seconds=seconds, path_mtu=self.path_mtu, latencies_us=[ns / 1000 for ns in self.loop.latencies_ns],
             local=self.local, remote=self.remote, transitions=sorted(moves, key=lambda move: move[1].time_ns),
         )
+
+
+def _require_room(options: Options, context: Context) -> None:
+    """What the options need of the device, in the options' own words."""
+    most = min(context.attr.max_qp_wr, context.attr.max_cqe - 2)
+    if options.rx_depth > most:
+        limits = f"{most} (max_qp_wr, max_cqe)"
+        raise RdmaqpError(f"rx_depth: {options.rx_depth} is above what {context.name} takes, {limits}")
 
 
 def _mtu(options: Options, default: int | None) -> dict[str, int]:

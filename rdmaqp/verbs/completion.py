@@ -193,7 +193,7 @@ class CompletionQueue(Resource):
             if found:
                 return found
             if left <= 0:
-                raise DeadlineError(f"no completion within {timeout} s on {self.context.name}")
+                raise DeadlineError(self._nothing_came(timeout))
 
     def _wait_slice(self, num_entries: int, slice_ns: int) -> list[WorkCompletion]:
         ffi, lib = native()
@@ -204,6 +204,18 @@ class CompletionQueue(Resource):
             if count < 0:
                 raise VerbsError(ffi.string(self._verb[0]).decode(), ffi.errno, str(self))
             return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
+
+    def _nothing_came(self, timeout: float | None) -> str:
+        """What a wait in vain says: whose completions they would have been, and what keeps one away for ever."""
+        pairs = [child for child in self._children.values() if child.kind == "queue pair"]
+        lines = [f"no completion within {timeout} s on {self.context.name}"]
+        lines += [f"  {pair}: {pair.where_now()}" for pair in pairs]  # type: ignore[attr-defined]
+        if pairs:
+            lines.append(
+                "A receive completes when a message comes. A send is tried again without end while the peer has no "
+                "receive posted (rnr_retry 7), and on Soft-RoCE also while nobody answers (retry_cnt 7)."
+            )
+        return "\n".join(lines)
 
     def _destroy(self, handle: Any) -> None:
         check("ibv_destroy_cq", native().lib.ibv_destroy_cq(handle), self.kind)

@@ -228,7 +228,7 @@ class QueuePair(Resource):
         )  # fmt: skip
 
     def to_rts(
-        self, *, sq_psn: int, timeout: int = 14, retry_cnt: int = 7, rnr_retry: int = 7, max_rd_atomic: int = 1
+        self, *, sq_psn: int, timeout: int = 14, retry_cnt: int = 6, rnr_retry: int = 7, max_rd_atomic: int = 1
     ) -> None:
         """RTR → RTS of an RC queue pair: it sends from here on."""
         self.modify(

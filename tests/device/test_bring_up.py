@@ -37,7 +37,7 @@ def test_connect_reaches_rts_with_the_attributes_given(pair: tuple[rdmaqp.QueueP
         )
         assert seen.dest_qp_num == other.qp_num
         assert seen.rq_psn == psn
-        assert (seen.timeout, seen.retry_cnt, seen.min_rnr_timer) == (14, 7, 12)
+        assert (seen.timeout, seen.retry_cnt, seen.min_rnr_timer) == (14, 6, 12)
         assert seen.ah_attr is not None
         assert seen.ah_attr.uses_grh
 
@@ -83,6 +83,20 @@ def test_hardware_moves_are_seen(pd: rdmaqp.ProtectionDomain, cq: rdmaqp.Complet
     assert first.state is QPState.ERR
     with pytest.raises(rdmaqp.InvalidStateTransition, match="ERR → RTS"):
         first.modify(qp_state=QPState.RTS)
+
+
+def test_a_peer_that_has_gone_is_noticed_with_the_defaults(
+    pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue
+) -> None:
+    """Soft-RoCE never gives up with a retry_cnt of 7; ours is another."""
+    first, second = pd.create_qp(cq), pd.create_qp(cq)
+    connect((first, second))
+    second.close()
+    first.post_send(pd.alloc_mr(8))
+    completion = cq.wait(timeout=60)[0]
+    assert completion.status_name == "RETRY_EXC_ERR"
+    with pytest.raises(rdmaqp.CompletionError, match="RETRY_EXC_ERR"):
+        completion.raise_for_status()
 
 
 class CountedLib:

@@ -40,7 +40,7 @@ def test_the_three_steps() -> None:
         min_rnr_timer=12, ah_attr=AddressVector(port_num=1, dlid=0x2A),
     )  # fmt: skip
     assert rts == QPAttr(
-        qp_state=QPState.RTS, timeout=14, retry_cnt=7, rnr_retry=7, sq_psn=0x111111, max_rd_atomic=1
+        qp_state=QPState.RTS, timeout=14, retry_cnt=6, rnr_retry=7, sq_psn=0x111111, max_rd_atomic=1
     )
 
 

@@ -138,7 +138,7 @@ def test_the_address_vector(null: Null, name: str) -> None:
         min_rnr_timer=12,
     ))  # fmt: skip
     assert (rts["mask"], rts["attr"]) == (
-        TO_RTS, attr(qp_state=3, sq_psn=0x0A0B0C, timeout=14, retry_cnt=7, rnr_retry=7, max_rd_atomic=1)
+        TO_RTS, attr(qp_state=3, sq_psn=0x0A0B0C, timeout=14, retry_cnt=6, rnr_retry=7, max_rd_atomic=1)
     )
     assert [step.split(":")[0] for step in steps] == ["RESET → INIT", "INIT → RTR", "RTR → RTS"]
 

@@ -29,7 +29,10 @@ def deadline(events: bool, timeout: float) -> list[Any]:
 @pytest.mark.parametrize("timeout", [0, -1, 0.003, 0.1])
 def test_a_wait_ends_at_its_deadline(null: Null, events: bool, timeout: float) -> None:
     kind, text, took = null.run(deadline, events, timeout)
-    assert (kind, text) == ("DeadlineError", f"no completion within {timeout} s on null0")
+    first, pair, hint = text.splitlines()
+    assert (kind, first) == ("DeadlineError", f"no completion within {timeout} s on null0")
+    assert pair == "  RC queue pair 0x41 on null0: the queue pair is in RESET now"
+    assert "rnr_retry 7" in hint
     assert max(timeout, 0) <= took < max(timeout, 0) + 0.5
 
 
