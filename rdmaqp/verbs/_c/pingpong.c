@@ -262,7 +262,7 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 			return -1;
 		if (is_done(a) && (!b || is_done(b)))
 			return 1;
-		/* Reading the clock may cost as much as a hundred empty polls (no TSC): look at it now and then. */
+		/* The clock may cost as much as hundreds of empty polls (no TSC), a yield as many: now and then. */
 		if (n + m == 0 && a->channel && (!b || b->channel)) {
 			int64_t left = end - now_ns();
 
@@ -270,10 +270,10 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 				return 0;
 			if (sleep_on(a, b, left))
 				return -1;
-		} else if (++idle % 256 == 0) {
-			if (now_ns() >= end)
-				return 0;
+		} else if (++idle % 512 == 0) {
 			sched_yield(); /* Soft-RoCE works in a thread, which may wait for this very processor */
+			if (idle % 4096 == 0 && now_ns() >= end)
+				return 0;
 		}
 	}
 }
