@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from rdmaqp.cli.console import out, print_json
-from rdmaqp.errors import DeviceError
 from rdmaqp.model.enums import PortState
-from rdmaqp.verbs.device import NO_DEVICE_NOTES, Context, devices
+from rdmaqp.verbs.device import Context, devices, no_device
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """List them."""
     found = devices()
     if not found and not args.json:
-        raise DeviceError("this machine has no RDMA device", NO_DEVICE_NOTES)
+        raise no_device()
     contexts = [device.open() for device in found]
     try:
         if args.json:

@@ -11,7 +11,7 @@ from rdmaqp.cli.console import out, print_json
 from rdmaqp.errors import DeviceError
 from rdmaqp.model.enums import GidType
 from rdmaqp.model.gid import rank
-from rdmaqp.verbs.device import NO_DEVICE_NOTES, devices
+from rdmaqp.verbs.device import devices, no_device
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         known = ", ".join(device.name for device in devices()) or "none at all"
         raise DeviceError(f"there is no device {args.device!r}; there are: {known}")
     if not found and not args.json:
-        raise DeviceError("this machine has no RDMA device", NO_DEVICE_NOTES)
+        raise no_device()
     rows = []
     for device in found:
         with device.open() as context:

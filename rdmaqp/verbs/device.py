@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ NO_DEVICE_NOTES = (
     "  the lab, a throw-away guest kernel with Soft-RoCE, as any user:",
     "      rdmaqp lab run -- rdmaqp pingpong --loopback",
 )
+
+
+def no_device(what: str = "") -> DeviceError:
+    """The error of a machine without a device, with the ways on; *what* was wanted stands before it."""
+    return DeviceError(f"{what}this machine has no RDMA device", NO_DEVICE_NOTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +142,9 @@ class Context(Resource):
             )
         return Port(self, num)
 
-    @property
+    @cached_property
     def facts(self) -> DeviceFacts:
-        """What the guard compares with."""
+        """What the guard compares with: fixed while the device is open, and asked for with each post."""
         attr = self.attr
         return DeviceFacts(
             name=self.name, driver=self.driver, transport=self.device.transport,
@@ -193,7 +199,7 @@ def open(name: str | None = None) -> Context:  # noqa: A001 - rdmaqp.open() read
         return _open_named(name)
     known = devices()
     if not known:
-        raise DeviceError("this machine has no RDMA device", NO_DEVICE_NOTES)
+        raise no_device()
     spare: Context | None = None
     refused: RdmaqpError | None = None
     for device in known:
@@ -231,7 +237,7 @@ def _open_named(name: str) -> Context:
             if device.name == name:
                 return Context(pointer, device)
     if not known:
-        raise DeviceError(f"there is no device {name!r}: this machine has no RDMA device", NO_DEVICE_NOTES)
+        raise no_device(f"there is no device {name!r}: ")
     raise DeviceError(f"there is no device {name!r}; there are: {', '.join(device.name for device in known)}")
 
 
