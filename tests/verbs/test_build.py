@@ -5,7 +5,6 @@ Built as any front end does, by the hooks of the build backend, without a networ
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_module import load_build_ffi
 
 from stub import NullDevice
 
@@ -215,12 +215,7 @@ def test_without_the_headers_of_libibverbs(place: Path) -> None:
 
 @pytest.fixture
 def build_ffi() -> Any:
-    spec = importlib.util.spec_from_file_location("build_ffi", ROOT / "build_ffi.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_build_ffi()
 
 
 def test_without_the_headers_of_python(build_ffi: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

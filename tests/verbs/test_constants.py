@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from build_module import load_build_ffi
 from null_side import native
 
 from rdmaqp.model import enums
@@ -14,7 +13,6 @@ from rdmaqp.model import enums
 if TYPE_CHECKING:
     from conftest import Null
 
-ROOT = Path(__file__).parents[2]
 
 #: The prefix of each enumeration's constants in <infiniband/verbs.h>.
 PREFIXES = {
@@ -50,12 +48,7 @@ def extension_file() -> str:
 @pytest.fixture(scope="module")
 def build_ffi() -> Any:
     """The build's own module; to import it is to make the builder."""
-    spec = importlib.util.spec_from_file_location("build_ffi", ROOT / "build_ffi.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_build_ffi()
 
 
 def test_every_member_has_the_number_of_the_header(null: Null, build_ffi: Any) -> None:
