@@ -38,6 +38,8 @@ class Resource(ABC):
         self._children: dict[int, Resource] = {}
         self._lock = threading.RLock()
         self._closing = False
+        #: How often close() has been called: a wait that began before one ends, whatever came of it.
+        self._closings = 0
         with self._lock:
             for parent in parents:
                 parent._children[id(self)] = self
@@ -74,8 +76,9 @@ class Resource(ABC):
             VerbsError: the driver refused; the object is still open then.
         """
         self._closing = True
+        self._closings += 1
         try:
-            # A wait in another thread holds the lock for a slice of time at most, and looks at _closing between.
+            # A wait in another thread holds the lock for a slice of time at most, and looks at these two between.
             with self._lock:
                 handle = self._handle_or_none
                 if handle is None:

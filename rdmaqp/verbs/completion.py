@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from rdmaqp.errors import DeadlineError, VerbsError
+from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
 from rdmaqp.model.enums import WCOpcode, WCStatus
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
@@ -181,13 +181,16 @@ class CompletionQueue(Resource):
 
         Raises:
             DeadlineError: nothing completed in time.
-            ClosedError: the queue was closed meanwhile.
+            ClosedError: the queue was closed meanwhile, or was to be, and the driver refused.
             VerbsError: the queue or the channel is broken.
         """
         if num_entries < 1:
             raise ValueError(f"num_entries: {num_entries} completions cannot be waited for")
         end = None if timeout is None else time.monotonic() + timeout
+        closings = self._closings
         while True:
+            if self._closings != closings:
+                raise ClosedError(f"another thread was to close this {self.kind}")
             left = SLICE_NS if end is None else max(0, min((end - time.monotonic()) * 1e9, SLICE_NS))
             found = self._wait_slice(min(num_entries, _MOST), int(left))
             if found:

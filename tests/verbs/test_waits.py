@@ -150,9 +150,16 @@ def closing_fails_meanwhile() -> list[Any]:
     """A close that the driver refuses ends the wait; the queue is still good."""
     one = side(events=True)
     stub(DESTROY_QP_ERRNO=16)
-    closing = threading.Timer(0.1, lambda: error_of(one.cq.close))
+    ended = threading.Event()
+
+    def close_again_and_again() -> None:  # the first may come before the wait has begun
+        while not ended.wait(0.05):
+            error_of(one.cq.close)
+
+    closing = threading.Thread(target=close_again_and_again)
     closing.start()
     error = said(error_of(one.cq.wait, timeout=10))
+    ended.set()
     closing.join()
     return [error["type"], one.cq.closed, said(error_of(one.cq.wait, timeout=0))["type"]]
 
