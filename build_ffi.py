@@ -18,8 +18,12 @@ from pathlib import Path
 import cffi
 
 ROOT = Path(__file__).resolve().parent
-CDEF = "rdmaqp/verbs/_c/cdef.h"
-C_FILES = ("rdmaqp/verbs/_c/shim.c", "rdmaqp/verbs/_c/pingpong.c")  # one unit, in this order
+#: One unit, in this order, as C and as what cffi is told of it. What both can read stands there once, in data_path.h.
+C_FILES = (
+    "shim.c", "data_path.h", "domain.c", "queues.c", "poll.c", "post.c", "chain.c", "pingpong.c",
+)  # fmt: skip
+CDEFS = ("cdef.h", "data_path.h", "cdef_data.h")
+FOLDER = "rdmaqp/verbs/_c"
 
 #: Constants that came after rdma-core 44 (Debian 12), or were not in every distribution's 44.
 PROBED = (
@@ -84,14 +88,15 @@ def make() -> cffi.FFI:
     require("the headers of libibverbs", "#include <infiniband/verbs.h>\n")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     builder = cffi.FFI()
-    builder.cdef((ROOT / CDEF).read_text())
+    for name in CDEFS:
+        builder.cdef((ROOT / FOLDER / name).read_text())
     builder.cdef("".join(f"#define {name} ...\n" for name in probe()))
     builder.set_source(
         "rdmaqp._verbs",
-        "".join([f'#define RDMAQP_VERSION "{version}"\n', *((ROOT / name).read_text() for name in C_FILES)]),
+        "".join([f'#define RDMAQP_VERSION "{version}"\n', *((ROOT / FOLDER / name).read_text() for name in C_FILES)]),
         libraries=["ibverbs"],
         # So that a change of theirs builds it again; MANIFEST.in brings them into the sdist.
-        depends=["build_ffi.py", CDEF, *C_FILES],
+        depends=["build_ffi.py", *(f"{FOLDER}/{name}" for name in {*C_FILES, *CDEFS})],
         extra_compile_args=["-O2", "-std=gnu11", "-Wall"],
     )
     return builder

@@ -144,6 +144,9 @@ from .model.table import (
 from .model.table import (
     Rule as Rule,
 )
+from .verbs.chain import (
+    Chain as Chain,
+)
 from .verbs.completion import (
     CompletionChannel as CompletionChannel,
 )
@@ -178,11 +181,62 @@ from .verbs.port import Port as Port
 from .verbs.queue_pair import (
     QueuePair as QueuePair,
 )
+from .verbs.records import (
+    RECV_DTYPE as RECV_DTYPE,
+)
+from .verbs.records import (
+    SEND_DTYPE as SEND_DTYPE,
+)
+from .verbs.records import (
+    Completions as Completions,
+)
+from .verbs.records import (
+    RecvRecords as RecvRecords,
+)
+from .verbs.records import (
+    SendRecords as SendRecords,
+)
 from .verbs.safe import (
     query_qp_state as query_qp_state,
 )
 from .verbs.safe import (
     safe_modify_qp as safe_modify_qp,
+)
+from .verbs.slices import (
+    RemoteMemory as RemoteMemory,
+)
+from .verbs.slices import (
+    Slice as Slice,
+)
+from .verbs.work import (
+    Bind as Bind,
+)
+from .verbs.work import (
+    CompareSwap as CompareSwap,
+)
+from .verbs.work import (
+    Destination as Destination,
+)
+from .verbs.work import (
+    FetchAdd as FetchAdd,
+)
+from .verbs.work import (
+    LocalInvalidate as LocalInvalidate,
+)
+from .verbs.work import (
+    Read as Read,
+)
+from .verbs.work import (
+    Recv as Recv,
+)
+from .verbs.work import (
+    Send as Send,
+)
+from .verbs.work import (
+    Work as Work,
+)
+from .verbs.work import (
+    Write as Write,
 )
 
 __version__: str

@@ -129,6 +129,9 @@ class VerbsError(_Diagnosed, RdmaqpError, OSError):
             or ruled out; ``given`` is the call in words; ``request`` and ``report`` are the guard's.
     """
 
+    #: Of a posting call: how many of its requests the driver had taken.
+    posted = 0
+
     def __init__(self, verb: str, error: int, about: str = "", notes: Sequence[str] = ()) -> None:
         self.verb = verb
         self.about = about

@@ -36,6 +36,21 @@ OPCODES: dict[QPType | DriverType, frozenset[WROpcode]] = {
     QPType.RAW_PACKET: frozenset({_Op.SEND, _Op.TSO, _Op.DRIVER1}), QPType.XRC_SEND: _RELIABLE,
     QPType.XRC_RECV: frozenset(), DriverType.DCI: _RELIABLE, DriverType.DCT: frozenset(),
 }  # fmt: skip
+
+
+def opcodes_of(kind: QPType, driver_name: str | None) -> tuple[int, dict[str, frozenset[QPState]]]:
+    """What queue pairs of type *kind* send with that driver, as a bit an opcode; the states in which it takes no post.
+
+    For compares in C, which let through what this module would: where it does not judge, all bits are set.
+    """
+    driver = driver_of(driver_name)
+    takes = driver.opcodes.get(kind, OPCODES.get(kind))
+    refused = {
+        queue: frozenset(state for which, state in driver.post_refused if which == queue) for queue in ("send", "recv")
+    }
+    return 0xFFFFFFFF if takes is None else sum(1 << opcode for opcode in takes), refused
+
+
 _WRITES_HERE = _ATOMICS | {_Op.RDMA_READ}
 _WRITE = int(AccessFlag.LOCAL_WRITE)
 _ZERO_BASED = int(AccessFlag.ZERO_BASED)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rdmaqp.errors import ClosedError, VerbsError
+from rdmaqp.verbs._native import native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,3 +126,16 @@ def holding(*resources: Resource) -> Iterator[None]:
             stack.enter_context(resource._lock)
             resource.require_open()
         yield
+
+
+@contextmanager
+def emptied(raw: Any) -> Iterator[None]:
+    """Keep C's calls out of *raw*, which has a ``lock``, while it ends; where that fails, they may go on."""
+    ffi, lib = native()
+    lock = ffi.addressof(raw, "lock")
+    lib.rdmaqp_set_closed(lock, 1)
+    try:
+        yield
+    except VerbsError:
+        lib.rdmaqp_set_closed(lock, 0)
+        raise

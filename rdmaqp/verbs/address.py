@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rdmaqp.errors import VerbsError
 from rdmaqp.model.attributes import AddressVector, GlobalRoute
 from rdmaqp.model.gid import GID
 from rdmaqp.model.request import QPFacts, Request
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class AddressHandle(Resource):
-    """``struct ibv_ah``: where a datagram goes."""
+    """``struct ibv_ah``: where a datagram goes.
+
+    Attributes:
+        number: what a send record calls it; 0 once it is closed.
+    """
 
     kind = "address handle"
     _rank = 0
@@ -29,13 +34,26 @@ class AddressHandle(Resource):
 
         def make() -> Any:
             pointer = lib.ibv_create_ah(pd.handle, raw)
-            return check_pointer("ibv_create_ah", pointer, f"{address}", lambda: _asked_for(pd, address))
+            handle = check_pointer("ibv_create_ah", pointer, f"{address}", lambda: _asked_for(pd, address))
+            self.number = int(lib.rdmaqp_add_handle(pd.domain, handle))
+            if not self.number:
+                lib.ibv_destroy_ah(handle)
+                raise MemoryError(f"no room to note an {self.kind} in its {pd.kind}")
+            return handle
 
-        super().__init__(make, pd)
+        self.pd = pd
         self.address = address
+        super().__init__(make, pd)
 
     def _destroy(self, handle: Any) -> None:
-        check("ibv_destroy_ah", native().lib.ibv_destroy_ah(handle), self.kind)
+        lib = native().lib
+        lib.rdmaqp_drop_handle(self.pd.domain, self.number)  # first: no post may follow it while it ends
+        self.number = 0
+        try:
+            check("ibv_destroy_ah", lib.ibv_destroy_ah(handle), self.kind)
+        except VerbsError:
+            self.number = int(lib.rdmaqp_add_handle(self.pd.domain, handle))
+            raise
 
 
 def _asked_for(pd: ProtectionDomain, address: AddressVector) -> Request:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from dataclasses import dataclass, fields
+from socket import ntohl
 from typing import TYPE_CHECKING, Any, cast
 
-from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
+from rdmaqp.errors import ClosedError, DeadlineError, RdmaqpError, VerbsError
 from rdmaqp.model.enums import WCOpcode, WCStatus
 from rdmaqp.verbs._native import check, check_pointer, native
-from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs._resource import Resource, emptied
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.device import Context
     from rdmaqp.verbs.queue_pair import QueuePair
+    from rdmaqp.verbs.records import Completions
 
 #: How long C may wait before Python looks at signals and at close() again, ns.
 SLICE_NS = 20_000_000
+
+_WITH_IMM = 2  # enum ibv_wc_flags
 
 #: Completions taken by one call.
 _MOST = 64
@@ -26,11 +29,14 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class WorkCompletion:
-    """``struct ibv_wc``: the end of one work request. *opcode* and *byte_len* count only where *status* is SUCCESS."""
+    """``struct ibv_wc``: the end of one work request. *opcode* and *byte_len* count only where *status* is SUCCESS.
+
+    *imm* is the sender's immediate data, in host byte order; ``None`` where it sent none.
+    """
 
     # Written out, since one of them is no field: the queue that it came from is nobody's business but an error's.
     __slots__ = (
-        "_queue", "byte_len", "opcode", "qp_num", "src_qp", "status", "vendor_err", "wc_flags", "wr_id",
+        "_queue", "byte_len", "imm", "opcode", "qp_num", "src_qp", "status", "vendor_err", "wc_flags", "wr_id",
     )  # fmt: skip
 
     wr_id: int
@@ -41,6 +47,8 @@ class WorkCompletion:
     src_qp: int
     vendor_err: int
     wc_flags: int
+
+    imm: int | None
 
     @property
     def ok(self) -> bool:
@@ -69,9 +77,11 @@ class WorkCompletion:
     @classmethod
     def from_c(cls, wc: Any, queue: CompletionQueue | None = None) -> WorkCompletion:
         """Copy one ``struct ibv_wc``, which came from *queue*."""
+        flags = wc.wc_flags
         made = cls(
-            wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp, wc.vendor_err, wc.wc_flags
-        )
+            wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp, wc.vendor_err, flags,
+            ntohl(wc.imm_data) if flags & _WITH_IMM else None,
+        )  # fmt: skip
         object.__setattr__(made, "_queue", queue)
         return made
 
@@ -139,14 +149,18 @@ class CompletionQueue(Resource):
         def make() -> Any:
             raw_channel = ffi.NULL if channel is None else channel.handle
             pointer = lib.ibv_create_cq(context.handle, cqe, ffi.NULL, raw_channel, comp_vector)
-            return check_pointer("ibv_create_cq", pointer, f"{cqe} entries on {context.name}")
+            handle = check_pointer("ibv_create_cq", pointer, f"{cqe} entries on {context.name}")
+            self.cqe, self.raw.cq, self.raw.channel = int(handle.cqe), handle, raw_channel
+            return handle
 
-        super().__init__(make, context, *(() if channel is None else (channel,)))
+        #: What C knows of it: whose completions come here.
+        self.raw = ffi.new("struct rdmaqp_cq *")
         self.context = context
         self.channel = channel
-        self.cqe = int(self.handle.cqe)
         self._wc = ffi.new("struct ibv_wc[]", _MOST)
         self._verb = ffi.new("const char **")
+        self._poll = lib.rdmaqp_poll
+        super().__init__(make, context, *(() if channel is None else (channel,)))
 
     def __str__(self) -> str:
         return f"completion queue on {self.context.name}"
@@ -168,10 +182,28 @@ class CompletionQueue(Resource):
         if num_entries < 0:
             raise ValueError(f"num_entries: {num_entries} is below 0")
         with self._lock:
-            count = native().lib.ibv_poll_cq(self.handle, min(num_entries, _MOST), self._wc)
+            count = self._poll(self.raw, min(num_entries, _MOST), self._wc)
             if count < 0:
-                raise VerbsError("ibv_poll_cq", errno.EIO if count == -1 else count, str(self))
+                raise self._poll_failed("ibv_poll_cq")
             return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
+
+    def poll_into(self, completions: Completions) -> int:
+        """Fill *completions* with those that wait now, and say how many there are: no object is made of any.
+
+        Raises :class:`VerbsError` where the queue is broken, :class:`ClosedError`.
+        """
+        count = self._poll(self.raw, completions.size, completions.raw)
+        if count < 0:
+            completions.count = 0
+            raise self._poll_failed("ibv_poll_cq")
+        completions.count = count
+        return int(count)
+
+    def _poll_failed(self, verb: str) -> RdmaqpError:
+        number = native().ffi.errno
+        if number:
+            return VerbsError(verb, number, str(self))
+        return ClosedError(f"this {self.kind} is closed{self._because()}")
 
     def wait(self, num_entries: int = 16, *, timeout: float | None = None) -> list[WorkCompletion]:
         """At least one completion, 64 at most, within *timeout* seconds; ``None`` waits for ever.
@@ -190,7 +222,8 @@ class CompletionQueue(Resource):
         closings = self._closings
         while True:
             if self._closings != closings:
-                raise ClosedError(f"another thread was to close this {self.kind}")
+                self.require_open()
+                raise ClosedError(f"this {self.kind} was to be closed by another thread, and the driver refused")
             left = SLICE_NS if end is None else max(0, min((end - time.monotonic()) * 1e9, SLICE_NS))
             found = self._wait_slice(min(num_entries, _MOST), int(left))
             if found:
@@ -201,11 +234,10 @@ class CompletionQueue(Resource):
     def _wait_slice(self, num_entries: int, slice_ns: int) -> list[WorkCompletion]:
         ffi, lib = native()
         with self._lock:
-            handle = self.handle
-            channel = ffi.NULL if self.channel is None else self.channel.handle
-            count = lib.rdmaqp_wait_cq(handle, channel, num_entries, self._wc, slice_ns, self._verb)
+            self.require_open()
+            count = lib.rdmaqp_wait(self.raw, num_entries, self._wc, slice_ns, self._verb)
             if count < 0:
-                raise VerbsError(ffi.string(self._verb[0]).decode(), ffi.errno, str(self))
+                raise self._poll_failed(ffi.string(self._verb[0]).decode() if ffi.errno else "")
             return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
 
     def _nothing_came(self, timeout: float | None) -> str:
@@ -221,4 +253,7 @@ class CompletionQueue(Resource):
         return "\n".join(lines)
 
     def _destroy(self, handle: Any) -> None:
-        check("ibv_destroy_cq", native().lib.ibv_destroy_cq(handle), self.kind)
+        lib = native().lib
+        with emptied(self.raw):
+            check("ibv_destroy_cq", lib.ibv_destroy_cq(handle), self.kind)
+        lib.rdmaqp_end_cq(self.raw)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import DeviceError, RdmaqpError, VerbsError
 from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
@@ -14,8 +14,11 @@ from rdmaqp.model.request import DeviceFacts
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.completion import CompletionChannel, CompletionQueue
-from rdmaqp.verbs.memory import ProtectionDomain
+from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
 from rdmaqp.verbs.port import Port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NO_DEVICE_NOTES = (
     "Two ways on, neither needs hardware:",
@@ -153,6 +156,13 @@ class Context(Resource):
             max_res_rd_atom=attr.max_res_rd_atom, atomic_cap=attr.atomic_cap,
             device_cap_flags=attr.device_cap_flags,
         )
+
+    def regions(self) -> Iterator[MemoryRegion]:
+        """All memory that is registered through this opening of the device."""
+        for domain in list(self._children.values()):
+            for child in list(domain._children.values()):
+                if isinstance(child, MemoryRegion):
+                    yield child
 
     def alloc_pd(self) -> ProtectionDomain:
         """A protection domain (ibv_alloc_pd(3))."""

@@ -71,10 +71,11 @@ class PingPongEnd:
         self.qp = qp
         self.peer = peer
         self.uses = (qp.send_cq, qp, send, recv)
+        for resource in self.uses:
+            resource.require_open()
         self._stamps = ffi.new("int64_t[]", iterations + 1)
-        channel = qp.send_cq.channel
         self._raw = ffi.new("struct rdmaqp_end *", {
-            "qp": qp.handle, "cq": qp.send_cq.handle, "channel": ffi.NULL if channel is None else channel.handle,
+            "pair": qp.raw, "queue": qp.send_cq.raw,
             "send_buffer": ffi.cast("uint8_t *", send.span(0, size)),
             "recv_buffer": ffi.cast("uint8_t *", recv.span(0, size)),
             "send_lkey": send.lkey, "recv_lkey": recv.lkey, "size": size,

@@ -6,6 +6,7 @@ import mmap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rdmaqp.errors import VerbsError
 from rdmaqp.model.attributes import AddressVector
 from rdmaqp.model.enums import AccessFlag, QPType
 from rdmaqp.model.request import QPCap, QPFacts, Registration, Request
@@ -14,6 +15,7 @@ from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.address import AddressHandle
 from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.queue_pair import QueuePair
+from rdmaqp.verbs.slices import RemoteMemory, Slice, bounds
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -23,17 +25,27 @@ if TYPE_CHECKING:
 
 
 class ProtectionDomain(Resource):
-    """``struct ibv_pd``: what belongs together. Queue pairs reach the memory regions of their own domain only."""
+    """``struct ibv_pd``: what belongs together. Queue pairs reach the memory regions of their own domain only.
+
+    Attributes:
+        number: its own, as the kernel counts them.
+    """
 
     kind = "protection domain"
     _rank = 2
 
     def __init__(self, context: Context) -> None:
-        def make() -> Any:
-            return check_pointer("ibv_alloc_pd", native().lib.ibv_alloc_pd(context.handle), f"device {context.name}")
+        ffi, lib = native()
 
-        super().__init__(make, context)
+        def make() -> Any:
+            handle = check_pointer("ibv_alloc_pd", lib.ibv_alloc_pd(context.handle), f"device {context.name}")
+            self.number = int(handle.handle)
+            return handle
+
+        #: What C knows of it: its memory, its destinations.
+        self.domain = ffi.new("struct rdmaqp_domain *")
         self.context = context
+        super().__init__(make, context)
 
     def reg_mr(self, memory: Buffer, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
         """Register *memory*, anything with the buffer protocol, and keep it alive (ibv_reg_mr(3)).
@@ -75,14 +87,20 @@ class ProtectionDomain(Resource):
         return AddressHandle(self, address)
 
     def _destroy(self, handle: Any) -> None:
-        check("ibv_dealloc_pd", native().lib.ibv_dealloc_pd(handle), self.kind)
+        lib = native().lib
+        check("ibv_dealloc_pd", lib.ibv_dealloc_pd(handle), self.kind)
+        lib.rdmaqp_end_domain(self.domain)
 
 
 class MemoryRegion(Resource):
     """``struct ibv_mr``: memory that the device may reach.
 
+    ``region[0:64]`` is a piece of it that can be posted.
+
     Attributes:
+        addr: its address.
         length: bytes.
+        access: the access flags that it was registered with.
         lkey, rkey: the keys by which this side and the other side name it.
     """
 
@@ -108,9 +126,15 @@ class MemoryRegion(Resource):
 
         def make() -> Any:
             pointer = lib.rdmaqp_reg_mr(pd.handle, pinned, view.nbytes, int(access))
-            return check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}", asked)
+            handle = check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}", asked)
+            self.lkey, self.rkey = int(handle.lkey), int(handle.rkey)
+            if lib.rdmaqp_add_region(pd.domain, self.addr, self.length, self.lkey, self.access):
+                lib.ibv_dereg_mr(handle)
+                raise MemoryError(f"no room to note {view.nbytes:,} bytes in their {pd.kind}")
+            return handle
 
         self.pd = pd
+        self.access = int(access)
         self.length = view.nbytes
         self.addr = int(ffi.cast("uintptr_t", pinned))
         self._view = view
@@ -120,8 +144,23 @@ class MemoryRegion(Resource):
         except BaseException:
             self._let_go()
             raise
-        self.lkey = int(self.handle.lkey)
-        self.rkey = int(self.handle.rkey)
+
+    def __getitem__(self, key: slice) -> Slice:
+        """Bytes that a work request can name. Raises ``ValueError`` where they are not all inside."""
+        self.require_open()
+        return Slice(self, *bounds(key, self.length, f"this region of {self.length} bytes"))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"<memory region of {self.length} bytes, lkey {self.lkey:#x}, rkey {self.rkey:#x}{state}>"
+
+    @property
+    def remote(self) -> RemoteMemory:
+        """What to tell the peer, so that it may read or write this memory, as *access* lets it."""
+        return RemoteMemory(self.addr, self.length, self.rkey)
 
     @property
     def buffer(self) -> memoryview:
@@ -133,13 +172,17 @@ class MemoryRegion(Resource):
         """The address of *length* bytes at *offset*. Raises ``ValueError`` where they are not all inside."""
         self.require_open()
         if offset < 0 or length < 0 or offset + length > self.length:
-            raise ValueError(
-                f"bytes {offset}…{offset + length} are not inside this region of {self.length} bytes"
-            )
+            raise ValueError(f"bytes {offset}…{offset + length} are not inside this region of {self.length} bytes")
         return self.addr + offset
 
     def _destroy(self, handle: Any) -> None:
-        check("ibv_dereg_mr", native().lib.ibv_dereg_mr(handle), self.kind)
+        lib = native().lib
+        lib.rdmaqp_drop_region(self.pd.domain, self.lkey)  # first: no post may find it while it ends
+        try:
+            check("ibv_dereg_mr", lib.ibv_dereg_mr(handle), self.kind)
+        except VerbsError:
+            lib.rdmaqp_add_region(self.pd.domain, self.addr, self.length, self.lkey, self.access)
+            raise
         self._let_go()
 
     def _let_go(self) -> None:

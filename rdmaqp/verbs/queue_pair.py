@@ -5,31 +5,29 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
 from rdmaqp.guard.policy import Policy, current
-from rdmaqp.model.acts import Post, WROpcode
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import BringUp, Endpoint, as_agreed, bring_up
 from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
 from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
-from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs._resource import emptied
 from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.modify import Transition
+from rdmaqp.verbs.work_queues import WorkQueues
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.completion import CompletionQueue
-    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
-
-_32_BITS = 0xFFFFFFFF
+    from rdmaqp.verbs.memory import ProtectionDomain
 
 
-class QueuePair(Resource):
+class QueuePair(WorkQueues):
     """``struct ibv_qp``. It has one owner: the thread that modifies it and posts to it.
 
     Attributes:
@@ -63,6 +61,7 @@ class QueuePair(Resource):
             raise ValueError(f"the completion queue belongs to another opening of a device than this {pd.kind}")
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
         raw.sq_sig_all = int(sq_sig_all)
+        self.sq_sig_all = sq_sig_all
         self.pd = pd
         self.send_cq = send_cq
         self.recv_cq = recv_cq
@@ -72,18 +71,21 @@ class QueuePair(Resource):
             pointer = lib.ibv_create_qp(pd.handle, raw)
             about = f"{self.type.name} queue pair on {pd.context.name}: {cap}"
             handle = check_pointer("ibv_create_qp", pointer, about, lambda: self._asked_for(pd, cap))
-            self.qp_num = int(handle.qp_num)
+            self.qp_num, self.cap = int(handle.qp_num), modify.read_cap(raw.cap)
+            try:
+                self.open_queues(handle)
+            except BaseException:
+                lib.ibv_destroy_qp(handle)
+                raise
             return handle
 
-        super().__init__(make, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
-        self.cap = modify.read_cap(raw.cap)
         self.transitions: list[Transition] = []
         self.report: Report | None = None
         self.calls: dict[QPState, Request] = {}
         self.port_num: int | None = None
         self.pkey_index: int | None = None
         self.sq_draining: int | None = None
-        self._last_state = QPState.RESET
+        super().__init__(make, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
 
     def _asked_for(self, pd: ProtectionDomain, cap: QPCap) -> Request:
         """What the guard is asked of its creation."""
@@ -118,8 +120,8 @@ class QueuePair(Resource):
         """
         state = self.query(AttrMask.STATE).qp_state
         assert isinstance(state, QPState)
-        self._last_state = state
-        return self._last_state
+        self.last_state = state
+        return state
 
     def endpoint(self, port_num: int = 1, *, psn: int, gid_index: int | None = None, **more: Any) -> Endpoint:
         """What to tell the peer of this queue pair on *port_num*: address, numbers, MTU, depths.
@@ -174,7 +176,7 @@ class QueuePair(Resource):
         try:
             return self.state, ""
         except VerbsError as error:
-            return self._last_state, f" (The driver does not say its state: {error.strerror}. This is the last known.)"
+            return self.last_state, f" (The driver does not say its state: {error.strerror}. This is the last known.)"
 
     def _apply(self, attr: QPAttr, mask: int, state: QPState, asked: Request | None = None) -> None:
         """The native call, and what follows from its answer; *asked* is what the guard was asked of it."""
@@ -191,19 +193,23 @@ class QueuePair(Resource):
             self.port_num = as_int(attr.port_num)
         if mask & AttrMask.PKEY_INDEX:
             self.pkey_index = as_int(attr.pkey_index)
-        self._last_state = goal
+        self.last_state = goal
         if goal is QPState.RESET:
             self.calls.clear()
         elif asked is not None and goal in (QPState.RTR, QPState.RTS) and state is not goal:
             self.calls[goal] = asked
         self.transitions.append(Transition(state, goal, mask_names(mask), time.time_ns()))
 
+    def ask_state(self) -> QPState:
+        """The state, asked of the driver; the last known where the driver does not say."""
+        return self._state_to_judge_by()[0]
+
     def where_now(self) -> str:
         """Where a call that failed left it: asked, since some drivers move it and still report failure."""
         try:
             return f"the queue pair is in {self.state.name} now"
         except VerbsError as error:
-            return f"its state cannot be asked ({error.strerror}); the last known is {self._last_state.name}"
+            return f"its state cannot be asked ({error.strerror}); the last known is {self.last_state.name}"
 
     def to_init(self, *, port_num: int = 1, pkey_index: int = 0, qp_access_flags: int = AccessFlag.LOCAL_WRITE) -> None:
         """RESET → INIT of an RC or UC queue pair: bind it to a port. Receives may be posted from here on."""
@@ -260,52 +266,10 @@ class QueuePair(Resource):
                 self._modify(attr, None, as_agreed(local, remote))
         return steps
 
-    # ------------------------------------------------------------------ posting
-
-    def post_send(
-        self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0, signaled: bool = True
-    ) -> None:
-        """Post a SEND of *length* bytes at *offset* of *mr*, by default all from *offset* (ibv_post_send(3)).
-
-        Raises:
-            ValueError: the bytes are not inside the region; nothing was posted.
-            GuardError: the state, last known, takes no sends; nothing was posted.
-            VerbsError: the queue is full.
-        """
-        lib = native().lib
-        if self.type is QPType.UD:
-            raise ValueError(f"{self}: a datagram needs an address handle, which post_send does not take")
-        addr, size = self._span(mr, offset, length)
-        self._ask_of_post("send", size)
-        flags = lib.IBV_SEND_SIGNALED if signaled else 0
-        check("ibv_post_send", lib.rdmaqp_post_send(self.handle, wr_id, addr, size, mr.lkey, flags), str(self))
-
-    def post_recv(self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0) -> None:
-        """Post a receive into *length* bytes at *offset* of *mr* (ibv_post_recv(3)); errors as :meth:`post_send`."""
-        addr, size = self._span(mr, offset, length)
-        self._ask_of_post("recv", size)
-        check("ibv_post_recv", native().lib.rdmaqp_post_recv(self.handle, wr_id, addr, size, mr.lkey), str(self))
-
-    def _ask_of_post(self, queue: Literal["send", "recv"], size: int) -> None:
-        """Ask the guard of a work request: by the state last known, for to ask the driver takes a system call."""
-        ask_guard(lambda: Request(
-            qp=QPFacts(type=self.type, state=self._last_state, qp_num=self.qp_num, srq=False),
-            post=Post(queue=queue, opcode=WROpcode.SEND if queue == "send" else None, num_sge=1, length=size),
-            device=self.pd.context.facts,
-        ))  # fmt: skip
-
-    def _span(self, mr: MemoryRegion, offset: int, length: int | None) -> tuple[int, int]:
-        """Address and length of what is posted."""
-        self.require_open()
-        size = mr.length - offset if length is None else length
-        if mr.pd is not self.pd:
-            raise ValueError(f"{self}: the memory region belongs to another protection domain")
-        if size > _32_BITS:
-            raise ValueError(f"{size} bytes do not fit one work request, whose length has 32 bits")
-        return mr.span(offset, size), size
-
     def _destroy(self, handle: Any) -> None:
-        check("ibv_destroy_qp", native().lib.ibv_destroy_qp(handle), str(self))
+        with emptied(self.raw):
+            check("ibv_destroy_qp", native().lib.ibv_destroy_qp(handle), str(self))
+        self.close_queues()
 
 
 def _type(value: QPType | str) -> QPType:

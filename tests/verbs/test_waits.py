@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from null_side import connected, error_of, said, side, stub
+from null_side import calls, connected, error_of, said, side, stub
 
 if TYPE_CHECKING:
     from conftest import Null
@@ -65,15 +65,17 @@ def test_a_wait_without_a_deadline_ends_when_something_completes(null: Null, eve
     assert 0.1 < took < 1
 
 
-def sleeps(events: bool) -> float:
-    cq = side(events=events).cq
-    start = time.process_time()
-    error_of(cq.wait, timeout=0.5)
-    return time.process_time() - start
+def polls() -> int:
+    """How often the queue is looked at in half a second."""
+    one = side(events=True)
+    error_of(one.cq.wait, timeout=0.5)
+    one.context.close()
+    return int(calls("ibv_close_device")[0]["polls"])
 
 
-def test_a_wait_on_a_channel_sleeps_and_one_without_spins(null: Null) -> None:
-    assert 5 * null.run(sleeps, True) < null.run(sleeps, False)
+def test_a_wait_on_a_channel_sleeps(null: Null) -> None:
+    # Thrice a slice: before the event is asked for, then, and when the time is over.
+    assert null.run(polls) <= 3 * 0.5e9 / 20e6 + 3
 
 
 def others_go_on(events: bool) -> int:
@@ -142,7 +144,7 @@ def test_a_wait_ends_when_its_queue_is_closed(null: Null, events: bool, name: st
     kind, text, took = null.run(closed_meanwhile, events, name)
     assert kind == "ClosedError"
     assert text.startswith("this completion ")
-    assert took < 1
+    assert took < 5  # of 10
     assert [call["result"] for call in null.calls("ibv_destroy_cq")] == [0]
 
 
@@ -317,7 +319,7 @@ def test_failed_work_is_a_completion_that_can_be_raised(null: Null) -> None:
 def status_of_another_day() -> list[str]:
     from rdmaqp.verbs.completion import WorkCompletion, wc_status_name
 
-    wc = WorkCompletion(1, 99, 77, 0, 0, 0, 0, 0)
+    wc = WorkCompletion(1, 99, 77, 0, 0, 0, 0, 0, None)
     return [wc_status_name(3), wc_status_name(99), wc.opcode_name, wc.status_name]
 
 

@@ -148,7 +148,8 @@ struct ibv_comp_channel { int fd; ...; };
 struct ibv_cq { int cqe; ...; };
 struct ibv_wc {
 	uint64_t wr_id; enum ibv_wc_status status; enum ibv_wc_opcode opcode; uint32_t vendor_err;
-	uint32_t byte_len; uint32_t qp_num; uint32_t src_qp; unsigned int wc_flags; uint16_t slid; ...;
+	uint32_t byte_len; uint32_t qp_num; uint32_t src_qp; unsigned int wc_flags; uint16_t slid;
+	union { uint32_t imm_data; uint32_t invalidated_rkey; }; ...;
 };
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
@@ -232,49 +233,9 @@ int ibv_destroy_ah(struct ibv_ah *ah);
 
 /* posting */
 enum ibv_send_flags { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_SEND_INLINE, ... };
-int rdmaqp_post_send(struct ibv_qp *qp, uint64_t wr_id, uint64_t addr, uint32_t length, uint32_t lkey,
-		     unsigned int flags);
-int rdmaqp_post_recv(struct ibv_qp *qp, uint64_t wr_id, uint64_t addr, uint32_t length, uint32_t lkey);
-int rdmaqp_wait_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel, int num_entries, struct ibv_wc *wc,
-		   int64_t slice_ns, const char **verb);
-
-/* the ping-pong loop */
-#define RDMAQP_VERIFY_STAMP ...
-#define RDMAQP_VERIFY_WHOLE ...
-#define RDMAQP_VERIFY_ECHO ...
-#define RDMAQP_VERIFY_STOCK ...
-#define RDMAQP_FAILED_NOTHING ...
-#define RDMAQP_FAILED_VERB ...
-#define RDMAQP_FAILED_STATUS ...
-#define RDMAQP_FAILED_DATA ...
-struct rdmaqp_end {
-	struct ibv_qp *qp;
-	struct ibv_cq *cq;
-	struct ibv_comp_channel *channel;
-	uint8_t *send_buffer;
-	uint8_t *recv_buffer;
-	uint32_t send_lkey;
-	uint32_t recv_lkey;
-	uint32_t size;
-	uint32_t rx_depth;
-	unsigned int send_flags;
-	int verify;
-	int initiator;
-	uint64_t iterations;
-	int64_t *stamps;
-	uint64_t sent;
-	uint64_t completed;
-	uint64_t received;
-	uint64_t posted;
-	uint64_t verified;
-	uint32_t in_queue;
-	int failed;
-	const char *verb;
-	int error;
-	struct ibv_wc wc;
-	...;
-};
-int rdmaqp_end_post_receives(struct rdmaqp_end *end);
-int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t slice_ns);
+struct ibv_sge { uint64_t addr; uint32_t length; uint32_t lkey; };
+struct ibv_send_wr { uint64_t wr_id; unsigned int send_flags; ...; };
+struct ibv_recv_wr { uint64_t wr_id; ...; };
+struct ibv_mw { uint32_t rkey; ...; };
 
 const char *rdmaqp_version(void);

@@ -18,9 +18,8 @@
 #define STOCK_PAGE 4096   /* with -c it writes a zero at the start of each page, and looks for it there */
 
 struct rdmaqp_end {
-	struct ibv_qp *qp;
-	struct ibv_cq *cq;
-	struct ibv_comp_channel *channel; /* NULL: spin */
+	struct rdmaqp_qp *pair;
+	struct rdmaqp_cq *queue; /* with a channel the loop sleeps, else it spins */
 	uint8_t *send_buffer;
 	uint8_t *recv_buffer;
 	uint32_t send_lkey;
@@ -141,13 +140,12 @@ static int rdmaqp_end_post_receives(struct rdmaqp_end *end)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)end->recv_buffer, .length = end->size, .lkey = end->recv_lkey };
 	struct ibv_recv_wr wr = { .wr_id = RECV_ID, .sg_list = &sge, .num_sge = 1 };
-	struct ibv_recv_wr *bad_wr;
 
 	while (end->in_queue < end->rx_depth && end->posted < end->iterations) {
-		int error = ibv_post_recv(end->qp, &wr, &bad_wr);
+		int error = hand_receives(end->pair, &wr, 1, 0);
 
 		if (error)
-			return fail_verb(end, "ibv_post_recv", error);
+			return fail_verb(end, end->pair->verb, end->pair->error);
 		end->in_queue++;
 		end->posted++;
 	}
@@ -161,15 +159,12 @@ static int send_message(struct rdmaqp_end *end)
 		.wr_id = SEND_ID, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 		.send_flags = end->send_flags | IBV_SEND_SIGNALED,
 	};
-	struct ibv_send_wr *bad_wr;
-	int error;
 
 	write_message(end);
 	if (!end->sent && end->initiator)
 		end->stamps[0] = now_ns();
-	error = ibv_post_send(end->qp, &wr, &bad_wr);
-	if (error)
-		return fail_verb(end, "ibv_post_send", error);
+	if (hand_sends(end->pair, &wr, 1, 0))
+		return fail_verb(end, end->pair->verb, end->pair->error);
 	end->sent++;
 	return 0;
 }
@@ -203,7 +198,7 @@ static int is_done(const struct rdmaqp_end *end)
 static int step(struct rdmaqp_end *end)
 {
 	struct ibv_wc wc[8];
-	int i, n = ibv_poll_cq(end->cq, 8, wc);
+	int i, n = poll_inside(end->queue, 8, wc);
 
 	if (n < 0)
 		return fail_verb(end, "ibv_poll_cq", poll_error(n));
@@ -229,11 +224,11 @@ static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
 	int i, count = b ? 2 : 1;
 
 	for (i = 0; i < count; i++) {
-		int n, error = ibv_req_notify_cq(side[i]->cq, 0);
+		int n, error = ibv_req_notify_cq(side[i]->queue->cq, 0);
 
 		if (error)
 			return fail_verb(side[i], "ibv_req_notify_cq", error);
-		fds[i] = (struct pollfd){ .fd = side[i]->channel->fd, .events = POLLIN };
+		fds[i] = (struct pollfd){ .fd = side[i]->queue->channel->fd, .events = POLLIN };
 		n = step(side[i]); /* what completed before the request raises no event */
 		if (n)
 			return n < 0 ? -1 : 0;
@@ -241,7 +236,7 @@ static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
 	if (poll(fds, count, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
 		return fail_verb(a, "poll", errno);
 	for (i = 0; i < count; i++)
-		if (take_event(side[i]->channel))
+		if (take_event(side[i]->queue->channel))
 			return fail_verb(side[i], "ibv_get_cq_event", errno);
 	return 0;
 }
@@ -263,7 +258,7 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 		if (is_done(a) && (!b || is_done(b)))
 			return 1;
 		/* The clock may cost as much as hundreds of empty polls (no TSC), a yield as many: now and then. */
-		if (n + m == 0 && a->channel && (!b || b->channel)) {
+		if (n + m == 0 && a->queue->channel && (!b || b->queue->channel)) {
 			int64_t left = end - now_ns();
 
 			if (left <= 0)

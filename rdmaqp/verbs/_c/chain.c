@@ -1,0 +1,150 @@
+/*
+ * Chains: work requests made once and posted often; posted and reaped in one call.
+ */
+
+/*
+ * Put request number at into a chain: as its record says, with count pieces at sges, which stay where they are. A
+ * record is checked as ever; its pieces are the caller's to check. Returns 0 or RDMAQP_NO_AH.
+ */
+static int rdmaqp_chain_send(struct rdmaqp_chain *chain, uint32_t at, const struct rdmaqp_send_record *record,
+			     struct ibv_sge *sges, uint32_t count)
+{
+	struct ibv_send_wr *wr = &chain->sends[at];
+	struct ibv_sge piece;
+	int result;
+
+	enter(&chain->qp->domain->lock);
+	result = make_send(chain->qp, record, wr, &piece);
+	leave(&chain->qp->domain->lock);
+	wr->sg_list = sges;
+	wr->num_sge = count;
+	wr->next = at + 1 < chain->n ? wr + 1 : NULL;
+	return result;
+}
+
+/* Put the binding of a memory window into a chain: pages of mr from addr on become rkey's. */
+static void rdmaqp_chain_bind(struct rdmaqp_chain *chain, uint32_t at, struct ibv_mw *mw, uint32_t rkey,
+			      struct ibv_mr *mr, uint64_t addr, uint64_t length, unsigned int access)
+{
+	struct ibv_send_wr *wr = &chain->sends[at];
+
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = rkey;
+	wr->bind_mw.bind_info.mr = mr;
+	wr->bind_mw.bind_info.addr = addr;
+	wr->bind_mw.bind_info.length = length;
+	wr->bind_mw.bind_info.mw_access_flags = access;
+}
+
+static void rdmaqp_chain_recv(struct rdmaqp_chain *chain, uint32_t at, uint64_t wr_id, struct ibv_sge *sges,
+			      uint32_t count)
+{
+	struct ibv_recv_wr *wr = &chain->receives[at];
+
+	*wr = (struct ibv_recv_wr){ .wr_id = wr_id, .sg_list = sges, .num_sge = count,
+				    .next = at + 1 < chain->n ? wr + 1 : NULL };
+}
+
+static int hand_chain(struct rdmaqp_chain *chain, int checked)
+{
+	struct rdmaqp_qp *qp = chain->qp;
+
+	if (chain->sends) {
+		if (checked && !takes_sends(qp, chain->n))
+			return refuse(qp, 0);
+		chain->start = qp->sq.head;
+		return hand_sends(qp, chain->sends, chain->n, 0);
+	}
+	if (checked && !takes_receives(qp, chain->n))
+		return refuse(qp, 0);
+	return hand_receives(qp, chain->receives, chain->n, 0);
+}
+
+/* The caller is inside the queue pair. */
+static int post_chain(struct rdmaqp_chain *chain, int checked)
+{
+	struct rdmaqp_domain *domain = chain->qp->domain;
+	int result = RDMAQP_STALE;
+
+	if (!chain->qp->datagram)
+		return chain->ended == domain->ended ? hand_chain(chain, checked) : RDMAQP_STALE;
+	enter(&domain->lock); /* to the end: an address handle must not end while a driver follows it */
+	if (chain->ended == domain->ended)
+		result = hand_chain(chain, checked);
+	leave(&domain->lock);
+	return result;
+}
+
+/* Post all of a chain, as rdmaqp_post_sends(); RDMAQP_STALE where its memory has to be looked at again. */
+static int rdmaqp_post_chain(struct rdmaqp_chain *chain, int checked)
+{
+	int result;
+
+	if (!enter(&chain->qp->lock))
+		return RDMAQP_CLOSED;
+	result = post_chain(chain, checked);
+	leave(&chain->qp->lock);
+	return result;
+}
+
+/* Take completions until all of the chain's have come: 1; 0 where the slice is over; negative why not. */
+static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t slice_ns)
+{
+	struct rdmaqp_qp *qp = chain->qp;
+	struct idle idle = { .slice_ns = slice_ns };
+	int result = 0;
+
+	while (chain->reaped < chain->signaled && !result) {
+		struct ibv_wc wc[16];
+		uint32_t before = chain->reaped;
+		int i, n = ibv_poll_cq(cq->cq, 16, wc);
+
+		if (n < 0)
+			return verb_failed(qp, "ibv_poll_cq", poll_error(n), 0);
+		for (i = 0; i < n; i++) {
+			uint64_t number = 0;
+			int is_ours = account(cq, &wc[i], &number) == qp && number - chain->start < chain->n;
+
+			if (is_ours && wc[i].status == IBV_WC_SUCCESS) {
+				chain->reaped++;
+			} else if (is_ours && !result) {
+				qp->failed = wc[i];
+				qp->index = number - chain->start;
+				result = RDMAQP_STATUS;
+			} else if (hold(cq, &wc[i])) {
+				return verb_failed(qp, "malloc", ENOMEM, 0);
+			}
+		}
+		if (chain->reaped == before && !result && (is_wanted(&cq->lock) || is_over(&idle)))
+			return 0;
+	}
+	return result ? result : 1;
+}
+
+/*
+ * Post a chain of sends, and wait until its signaled requests have succeeded: 1; 0 where the slice is over, and then
+ * the next call goes on; negative why not. Completions of other work are kept for whoever polls.
+ */
+static int rdmaqp_run_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t slice_ns, int checked)
+{
+	int result = 0;
+
+	if (!enter(&chain->qp->lock))
+		return RDMAQP_CLOSED;
+	if (!enter(&cq->lock)) {
+		leave(&chain->qp->lock);
+		return RDMAQP_CLOSED;
+	}
+	if (!chain->running) {
+		result = post_chain(chain, checked);
+		chain->running = !result;
+		chain->reaped = 0;
+	}
+	if (!result)
+		result = reap_chain(chain, cq, slice_ns);
+	if (result)
+		chain->running = 0;
+	leave(&cq->lock);
+	leave(&chain->qp->lock);
+	return result;
+}

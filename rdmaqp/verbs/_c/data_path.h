@@ -1,0 +1,130 @@
+/*
+ * What Python and C share on the data path. Read by both compilers: the C one, and cffi's.
+ */
+
+/* How a call ended, where it did not do what was asked. */
+#define RDMAQP_CLOSED -1 /* the queue pair or the completion queue is closed */
+#define RDMAQP_JUDGE -2  /* an integer compare failed, of request number qp->index: ask the judge what it is */
+#define RDMAQP_VERB -3   /* qp->verb failed with qp->error; request number qp->index was not posted */
+#define RDMAQP_NO_AH -4  /* a datagram without a known address handle: no driver looks before it follows it */
+#define RDMAQP_STALE -5 /* memory or a destination of the domain has ended since: look whether it was the chain's */
+#define RDMAQP_STATUS -6 /* a work request failed: qp->failed is its completion, qp->index its number */
+
+/* One holder at a time, in the order of asking; once closed, none. */
+struct rdmaqp_lock {
+	uint32_t next;    /* whoever asks next gets this number */
+	uint32_t serving; /* the holder's */
+	int closed;
+};
+
+/* A memory region; length 0: no region. */
+struct rdmaqp_region {
+	uint64_t addr;
+	uint64_t length;
+	uint32_t lkey;
+	uint32_t access;
+};
+
+/* A protection domain: which memory and which destinations its queue pairs may name. */
+struct rdmaqp_domain {
+	struct rdmaqp_lock lock;
+	struct rdmaqp_region *regions; /* by key, open addressing; a power of two of them, at most half in use */
+	uint32_t region_mask;
+	uint32_t region_count;
+	struct ibv_ah **handles; /* number n is at n - 1 */
+	uint32_t handle_count;
+	uint64_t ended; /* regions and handles that have: what was found good before must be looked at again */
+};
+
+/* A work request in a work queue's account. */
+struct rdmaqp_slot {
+	uint64_t wr_id;
+	uint64_t signaled;
+};
+
+/* The account of a work queue: requests number tail … head - 1 may still be under way. */
+struct rdmaqp_queue {
+	struct rdmaqp_slot *slots; /* of sends; a power of two of them. Receives complete in an order that nobody needs */
+	uint32_t mask;
+	uint32_t room;
+	uint64_t head;
+	uint64_t tail;
+	int lost; /* more was posted, unchecked, than the account holds: room is unknown until RESET */
+};
+
+struct rdmaqp_qp {
+	struct rdmaqp_lock lock;
+	struct ibv_qp *qp;
+	struct rdmaqp_domain *domain;
+	struct rdmaqp_queue *receives; /* rq, or that of the shared receive queue */
+	struct rdmaqp_queue sq;
+	struct rdmaqp_queue rq;
+	uint32_t qp_num;
+	uint32_t state;       /* as 1 << enum ibv_qp_state, last known; 0: ask */
+	uint32_t send_states; /* those in which a send is taken, and is not only flushed */
+	uint32_t recv_states;
+	uint32_t opcodes; /* as 1 << enum ibv_wr_opcode: what its type sends */
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t max_inline_data;
+	int sq_sig_all;
+	int datagram;
+	int extended; /* XRC_SEND: each request names a remote shared receive queue */
+	int error;
+	const char *verb;
+	uint32_t index;
+	struct ibv_wc failed;
+};
+
+struct rdmaqp_cq {
+	struct rdmaqp_lock lock;
+	struct ibv_cq *cq;
+	struct ibv_comp_channel *channel; /* NULL: waits spin */
+	struct rdmaqp_qp **pairs;         /* by number, open addressing; a power of two of them */
+	uint32_t mask;
+	uint32_t used;
+	struct rdmaqp_qp *last;
+	struct ibv_wc *held; /* taken while a call waited for others, and still to be given out */
+	uint32_t held_size;
+	uint32_t held_first;
+	uint32_t held_count;
+};
+
+/* One send as a record: what an array of them is made of. A field counts where its opcode uses it. */
+struct rdmaqp_send_record {
+	uint64_t wr_id;
+	uint64_t addr;
+	uint64_t remote_addr;
+	uint64_t compare_add;
+	uint64_t swap;
+	uint32_t length;
+	uint32_t lkey;
+	uint32_t rkey; /* the remote memory's; of LOCAL_INV and SEND_WITH_INV, the key to invalidate */
+	uint32_t imm_data; /* host byte order */
+	uint32_t opcode;
+	uint32_t send_flags;
+	uint32_t ah; /* the address handle's number */
+	uint32_t remote_qpn;
+	uint32_t remote_qkey;
+	uint32_t remote_srqn;
+};
+
+struct rdmaqp_recv_record {
+	uint64_t wr_id;
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+/* Work requests made once and posted often. */
+struct rdmaqp_chain {
+	struct rdmaqp_qp *qp;
+	struct ibv_send_wr *sends; /* or receives; the other is NULL */
+	struct ibv_recv_wr *receives;
+	uint32_t n;
+	uint32_t signaled;
+	uint64_t ended; /* the domain's, when its memory was last found good */
+	uint64_t start; /* of the last post: its first request's number */
+	uint32_t reaped;
+	int running; /* posted by rdmaqp_run_chain(), which has not seen its end */
+};

@@ -1,0 +1,247 @@
+/*
+ * Posting records. What is posted is checked first, all of it, by comparing integers; where a
+ * compare fails nothing has been posted, and the judge, who speaks Python, is asked what it is.
+ */
+
+#define BATCH 64 /* work requests made on the stack at once */
+
+static int refuse(struct rdmaqp_qp *qp, uint32_t index)
+{
+	qp->index = index;
+	return RDMAQP_JUDGE;
+}
+
+static int verb_failed(struct rdmaqp_qp *qp, const char *verb, int error, uint32_t index)
+{
+	qp->verb = verb;
+	qp->error = abs(error);
+	qp->index = index;
+	return RDMAQP_VERB;
+}
+
+/* Whether a piece of memory is the domain's, and may be written to where it will be. */
+static int reaches(const struct rdmaqp_domain *domain, uint64_t addr, uint32_t length, uint32_t lkey, int writes)
+{
+	const struct rdmaqp_region *region;
+	uint64_t start;
+
+	if (!length)
+		return 1;
+	region = region_of(domain, lkey);
+	if (!region || (writes && !(region->access & IBV_ACCESS_LOCAL_WRITE)))
+		return 0;
+	start = region->access & IBV_ACCESS_ZERO_BASED ? 0 : region->addr;
+	return addr >= start && length <= region->length && addr - start <= region->length - length;
+}
+
+#define ATOMICS (1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD)
+#define WRITES_HERE (ATOMICS | 1u << IBV_WR_RDMA_READ)
+#define INLINES (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_RDMA_WRITE | \
+		 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV)
+
+static int record_fits(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record)
+{
+	uint32_t bit = record->opcode < 32 ? 1u << record->opcode : 0;
+
+	if (!(qp->opcodes & bit) || (record->length && !qp->max_send_sge))
+		return 0;
+	if (bit & ATOMICS && record->length != 8)
+		return 0;
+	if (record->send_flags & IBV_SEND_INLINE)
+		return bit & INLINES && record->length <= qp->max_inline_data;
+	return reaches(qp->domain, record->addr, record->length, record->lkey, !!(bit & WRITES_HERE));
+}
+
+/* A send request of one piece, from its record: 0, or RDMAQP_NO_AH. */
+static int make_send(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record, struct ibv_send_wr *wr,
+		     struct ibv_sge *sge)
+{
+	*sge = (struct ibv_sge){ .addr = record->addr, .length = record->length, .lkey = record->lkey };
+	wr->wr_id = record->wr_id;
+	wr->next = NULL;
+	wr->sg_list = sge;
+	wr->num_sge = record->length ? 1 : 0;
+	wr->opcode = record->opcode;
+	wr->send_flags = record->send_flags;
+	wr->imm_data = htobe32(record->imm_data);
+	if (qp->extended)
+		wr->qp_type.xrc.remote_srqn = record->remote_srqn;
+	if (qp->datagram) {
+		wr->wr.ud.ah = handle_of(qp->domain, record->ah);
+		wr->wr.ud.remote_qpn = record->remote_qpn;
+		wr->wr.ud.remote_qkey = record->remote_qkey;
+		return wr->wr.ud.ah ? 0 : RDMAQP_NO_AH;
+	}
+	switch (record->opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		wr->wr.atomic.remote_addr = record->remote_addr;
+		wr->wr.atomic.compare_add = record->compare_add;
+		wr->wr.atomic.swap = record->swap;
+		wr->wr.atomic.rkey = record->rkey;
+		break;
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_SEND_WITH_INV:
+		wr->invalidate_rkey = record->rkey;
+		break;
+	default:
+		wr->wr.rdma.remote_addr = record->remote_addr;
+		wr->wr.rdma.rkey = record->rkey;
+	}
+	return 0;
+}
+
+/* Hand n linked requests over, which are number first… of the call: 0, or RDMAQP_VERB with what is not posted. */
+static int hand_sends(struct rdmaqp_qp *qp, struct ibv_send_wr *wrs, uint32_t n, uint32_t first)
+{
+	struct ibv_send_wr *bad = NULL;
+	uint32_t at;
+	int error;
+
+	for (at = 0; at < n; at++)
+		note_send(qp, wrs[at].wr_id, wrs[at].send_flags);
+	error = ibv_post_send(qp->qp, wrs, &bad);
+	if (!error)
+		return 0;
+	/* Some drivers name no bad request. None is known to be posted then. */
+	at = bad >= wrs && bad < wrs + n ? bad - wrs : 0;
+	__atomic_store_n(&qp->sq.head, qp->sq.head - (n - at), __ATOMIC_RELEASE);
+	return verb_failed(qp, "ibv_post_send", error, first + at);
+}
+
+static int hand_receives(struct rdmaqp_qp *qp, struct ibv_recv_wr *wrs, uint32_t n, uint32_t first)
+{
+	struct ibv_recv_wr *bad = NULL;
+	uint32_t at;
+	int error;
+
+	__atomic_add_fetch(&qp->rq.head, n, __ATOMIC_RELEASE);
+	error = ibv_post_recv(qp->qp, wrs, &bad);
+	if (!error)
+		return 0;
+	at = bad >= wrs && bad < wrs + n ? bad - wrs : 0;
+	__atomic_sub_fetch(&qp->rq.head, n - at, __ATOMIC_RELEASE);
+	return verb_failed(qp, "ibv_post_recv", error, first + at);
+}
+
+/* Whether the queue takes n more. */
+static int takes_sends(const struct rdmaqp_qp *qp, uint32_t n)
+{
+	return qp->state & qp->send_states && has_room(&qp->sq, n);
+}
+
+static int takes_receives(const struct rdmaqp_qp *qp, uint32_t n)
+{
+	return qp->receives == &qp->rq && qp->state & qp->recv_states && has_room(&qp->rq, n);
+}
+
+static int check_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked)
+{
+	uint32_t at;
+
+	if (checked && !takes_sends(qp, n))
+		return refuse(qp, 0);
+	for (at = 0; at < n && checked; at++)
+		if (!record_fits(qp, &records[at]))
+			return refuse(qp, at);
+	for (at = 0; at < n && qp->datagram; at++)
+		if (!handle_of(qp->domain, records[at].ah)) {
+			qp->index = at;
+			return RDMAQP_NO_AH;
+		}
+	return 0;
+}
+
+static int make_and_hand_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n)
+{
+	struct ibv_send_wr wrs[BATCH];
+	struct ibv_sge sges[BATCH];
+	uint32_t first, at;
+	int error = 0;
+
+	for (first = 0; first < n && !error; first += BATCH) {
+		uint32_t count = n - first < BATCH ? n - first : BATCH;
+
+		for (at = 0; at < count; at++) {
+			make_send(qp, &records[first + at], &wrs[at], &sges[at]);
+			if (at)
+				wrs[at - 1].next = &wrs[at];
+		}
+		error = hand_sends(qp, wrs, count, first);
+	}
+	return error;
+}
+
+/* Post n sends, of one piece each: 0, or why not. Nothing is posted unless the result is 0 or RDMAQP_VERB. */
+static int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked)
+{
+	int result;
+
+	if (!enter(&qp->lock))
+		return RDMAQP_CLOSED;
+	enter(&qp->domain->lock);
+	result = check_sends(qp, records, n, checked);
+	if (!qp->datagram)
+		leave(&qp->domain->lock);
+	if (!result)
+		result = make_and_hand_sends(qp, records, n);
+	if (qp->datagram) /* until here: an address handle must not end while a driver follows it */
+		leave(&qp->domain->lock);
+	leave(&qp->lock);
+	return result;
+}
+
+static int check_receives(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n)
+{
+	uint32_t at;
+
+	if (!takes_receives(qp, n))
+		return refuse(qp, 0);
+	for (at = 0; at < n; at++)
+		if ((records[at].length && !qp->max_recv_sge) ||
+		    !reaches(qp->domain, records[at].addr, records[at].length, records[at].lkey, 1))
+			return refuse(qp, at);
+	return 0;
+}
+
+static int make_and_hand_receives(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n)
+{
+	struct ibv_recv_wr wrs[BATCH];
+	struct ibv_sge sges[BATCH];
+	uint32_t first, at;
+	int error = 0;
+
+	for (first = 0; first < n && !error; first += BATCH) {
+		uint32_t count = n - first < BATCH ? n - first : BATCH;
+
+		for (at = 0; at < count; at++) {
+			const struct rdmaqp_recv_record *record = &records[first + at];
+
+			sges[at] = (struct ibv_sge){ .addr = record->addr, .length = record->length,
+						     .lkey = record->lkey };
+			wrs[at] = (struct ibv_recv_wr){ .wr_id = record->wr_id, .sg_list = &sges[at],
+							.num_sge = record->length ? 1 : 0,
+							.next = at + 1 < count ? &wrs[at + 1] : NULL };
+		}
+		error = hand_receives(qp, wrs, count, first);
+	}
+	return error;
+}
+
+/* Post n receives, of one piece each, as rdmaqp_post_sends(). */
+static int rdmaqp_post_recvs(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n, int checked)
+{
+	int result = 0;
+
+	if (!enter(&qp->lock))
+		return RDMAQP_CLOSED;
+	if (checked) {
+		enter(&qp->domain->lock);
+		result = check_receives(qp, records, n);
+		leave(&qp->domain->lock);
+	}
+	if (!result)
+		result = make_and_hand_receives(qp, records, n);
+	leave(&qp->lock);
+	return result;
+}

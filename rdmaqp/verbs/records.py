@@ -1,0 +1,147 @@
+"""Arrays that C works on: send and receive records to be posted, completions that have been polled.
+
+They are plain memory. With NumPy installed, ``.array`` shows it as a structured array, whose columns can be filled and
+read at once; without it, one entry at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rdmaqp.verbs._native import native
+from rdmaqp.verbs.completion import WorkCompletion
+from rdmaqp.verbs.work import RECV_FIELDS, RECV_SIZE, SEND_FIELDS, SEND_SIZE, Recv, Work, pack, work_is_inline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+_W = TypeVar("_W", Work, Recv)
+
+#: For ``numpy.dtype(…)``: an array of these is posted as it is, whoever made it.
+SEND_DTYPE = [(name, "u8" if kind == "Q" else "u4") for name, kind in SEND_FIELDS]
+RECV_DTYPE = [(name, "u8" if kind == "Q" else "u4") for name, kind in RECV_FIELDS]
+
+
+class _Records(Generic[_W]):
+    """Room for *n* work requests of one piece each.
+
+    ``records[3] = Send(region[0:64])`` writes an entry; ``records.array["addr"] = …`` a column.
+    """
+
+    _c_type: str
+    _size: int
+    _dtype: list[tuple[str, str]]
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise ValueError(f"an array of records has at least 1 entry, not {n}")
+        ffi = native().ffi
+        self._n = n
+        self.raw = ffi.new(f"{self._c_type}[]", n)
+        self._bytes = memoryview(ffi.buffer(self.raw))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __setitem__(self, at: int, work: _W) -> None:
+        if not -self._n <= at < self._n:
+            raise IndexError(f"entry {at} of {self._n} records")
+        pack(self._bytes, at % self._n, record_of(work))
+
+    @property
+    def array(self) -> Array:
+        """The same memory as a NumPy structured array. Raises ImportError where NumPy is not installed."""
+        import numpy as np  # optional
+
+        return np.frombuffer(self._bytes, dtype=self._dtype)
+
+
+class SendRecords(_Records[Work]):
+    """Sends to be posted with :meth:`~rdmaqp.QueuePair.post_sends`."""
+
+    _c_type, _size, _dtype = "struct rdmaqp_send_record", SEND_SIZE, SEND_DTYPE
+
+
+class RecvRecords(_Records[Recv]):
+    """Receives to be posted with :meth:`~rdmaqp.QueuePair.post_recvs`."""
+
+    _c_type, _size, _dtype = "struct rdmaqp_recv_record", RECV_SIZE, RECV_DTYPE
+
+
+def record_of(work: Work | Recv) -> tuple[int, ...]:
+    """The values of *work*'s record.
+
+    Raises:
+        ValueError: it has several pieces, bytes of its own, or no record at all: a chain carries those.
+    """
+    inline = work_is_inline(work)
+    pieces = () if inline else work.pieces()
+    if len(pieces) > 1 or inline:
+        what = f"{len(pieces)} pieces" if pieces else "inline bytes"
+        raise ValueError(f"a record names one piece of memory, and this has {what}: post it, or chain it")
+    where = (pieces[0].addr, pieces[0].length, pieces[0].lkey) if pieces else (0, 0, 0)
+    if isinstance(work, Recv):
+        return (work.wr_id, *where)
+    return work.as_record(*where)
+
+
+def records_in(memory: Any, c_type: str, size: int) -> tuple[Any, int]:
+    """The records in *memory*, one of ours or any buffer of the same layout, and how many there are.
+
+    Raises:
+        TypeError: it has no buffer.
+        ValueError: its length is no multiple of a record's, or it has gaps.
+    """
+    if isinstance(memory, _Records):
+        if memory._c_type != c_type:
+            raise TypeError(f"these are {type(memory).__name__}, and {c_type.split('_')[1]} records are wanted")
+        return memory.raw, len(memory)
+    view = memoryview(memory)
+    if view.nbytes % size or not view.c_contiguous:
+        raise ValueError(f"{view.nbytes} bytes are no run of records of {size} bytes each")
+    if view.ndim and view.itemsize not in (1, size):
+        raise ValueError(f"items of {view.itemsize} bytes are no records, which have {size}")
+    return native().ffi.from_buffer(f"{c_type}[]", view), view.nbytes // size
+
+
+class Completions:
+    """Room for *n* completions, filled by :meth:`~rdmaqp.CompletionQueue.poll_into`; *count* of them are there now.
+
+    ``completions.array[:completions.count]["wr_id"]`` is a column; iterating makes a small object of each.
+    """
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise ValueError(f"there is room for at least 1 completion, not {n}")
+        self.raw = native().ffi.new("struct ibv_wc[]", n)
+        self.size = n
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, at: int) -> WorkCompletion:
+        if not -self.count <= at < self.count:
+            raise IndexError(f"entry {at} of {self.count} completions")
+        return WorkCompletion.from_c(self.raw[at % self.count])
+
+    def __iter__(self) -> Iterator[WorkCompletion]:
+        return (WorkCompletion.from_c(self.raw[at]) for at in range(self.count))
+
+    @property
+    def array(self) -> Array:
+        """All the room as a NumPy structured array. Raises ImportError where NumPy is not installed."""
+        import numpy as np  # optional
+
+        ffi = native().ffi
+        names = ("wr_id", "status", "opcode", "vendor_err", "byte_len", "qp_num", "src_qp", "wc_flags", "imm_data")
+        formats = ["u8", *["u4"] * 7, ">u4"]  # immediate data is in network order
+        offsets = [ffi.offsetof("struct ibv_wc", name) for name in names]
+        layout = np.dtype({
+            "names": list(names), "formats": formats, "offsets": offsets, "itemsize": ffi.sizeof("struct ibv_wc"),
+        })  # fmt: skip
+        return np.frombuffer(ffi.buffer(self.raw), dtype=layout)

@@ -1,0 +1,127 @@
+"""Work requests that an integer compare in C did not let pass: what the judge says of them, in words.
+
+C only compares (``post.c``). Nothing here runs where all compares hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rdmaqp.errors import VerbsError
+from rdmaqp.guard import check
+from rdmaqp.guard.policy import current
+from rdmaqp.model.acts import Piece, Post
+from rdmaqp.model.request import QPFacts, Region, Request
+from rdmaqp.verbs._native import native
+from rdmaqp.verbs.slices import region_of
+from rdmaqp.verbs.work import INLINE, Recv, Work, work_is_inline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rdmaqp.model.enums import QPState
+    from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.memory import MemoryRegion
+    from rdmaqp.verbs.work_queues import WorkQueues
+
+NO_DESTINATION = "a datagram needs a destination: to=Destination(ah, qp_num, qkey), with an open address handle"
+
+#: Address, length and lkey of each piece.
+Spans = list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What the judge has to know of one request."""
+
+    queue: Literal["send", "recv"]
+    opcode: int | None
+    inline: bool
+    spans: Spans
+
+    @classmethod
+    def of_work(cls, work: Work | Recv, spans: Spans) -> Posted:
+        """A request as an object, with its pieces."""
+        if isinstance(work, Recv):
+            return cls("recv", None, inline=False, spans=spans)
+        return cls("send", work.code(), work.inline, spans)
+
+    @classmethod
+    def of_record(cls, raw: Any, queue: Literal["send", "recv"]) -> Posted:
+        """A request as C has it."""
+        spans = [(raw.addr, raw.length, raw.lkey)] if raw.length else []
+        if queue == "recv":
+            return cls(queue, None, inline=False, spans=spans)
+        return cls(queue, raw.opcode, bool(raw.send_flags & INLINE), spans)
+
+
+def judge_work(qp: WorkQueues, work: Work | Recv, spans: Spans, at: int = 0) -> None:
+    """Judge a request, number *at* of those that are to be posted together: all but the state and the room.
+
+    Raises:
+        GuardError: refused, and the policy in force is strict.
+    """
+    rules = current()
+    if rules.mode != "off":
+        facts = QPFacts(type=qp.type, qp_num=qp.qp_num, cap=qp.cap, srq=qp.has_srq, pd=qp.pd.number)
+        named = () if work_is_inline(work) else tuple(region_of(piece) for piece in work.pieces())
+        report = check(_request(qp, facts, Posted.of_work(work, spans), named))
+        report.remark = f" (It is request {at}.)" if at else ""
+        rules.settle(report, stacklevel=5)
+
+
+def judge_posts(qp: WorkQueues, posted: Iterable[Posted], n: int, state: QPState | None) -> None:
+    """Judge *n* requests that are to be posted now, each as if those before it had been.
+
+    Raises:
+        GuardError: one is refused, and the policy in force is strict.
+    """
+    rules = current()
+    if rules.mode == "off":
+        return
+    for at, one in enumerate(posted):
+        report = check(request_of(qp, one, at, state))
+        report.remark = f" (It is request {at} of {n}.)" if n > 1 else ""
+        rules.settle(report, stacklevel=5)
+
+
+def request_of(qp: WorkQueues, one: Posted, before: int, state: QPState | None) -> Request:
+    """What the judge is asked of a request, *before* others of the same call."""
+    sends = one.queue == "send"
+    facts = QPFacts(
+        type=qp.type, state=state, qp_num=qp.qp_num, cap=qp.cap, srq=qp.has_srq, pd=qp.pd.number,
+        outstanding=qp.outstanding + before * sends, recv_posted=qp.recv_posted + before * (not sends),
+    )
+    return _request(qp, facts, one)
+
+
+def _request(qp: WorkQueues, facts: QPFacts, one: Posted, named: Iterable[MemoryRegion] = ()) -> Request:
+    """*named* are regions that the request holds, wherever they belong; all others are found by their keys."""
+    context = qp.pd.context
+    pieces = tuple(Piece(addr=addr, length=length, lkey=lkey) for addr, length, lkey in one.spans)
+    post = Post(
+        queue=one.queue, opcode=one.opcode, num_sge=len(one.spans), length=sum(span[1] for span in one.spans),
+        inline=one.inline, sge=pieces,
+    )
+    known = [*named, *context.regions()]
+    return Request(qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts)
+
+
+def _facts(mr: MemoryRegion, here: Context) -> Region:
+    number: int | str = mr.pd.number
+    if mr.pd.context is not here:  # which counts by itself
+        number = f"{number} of another opening of {mr.pd.context.name}"
+    return Region(addr=mr.addr, length=mr.length, lkey=mr.lkey, rkey=mr.rkey, access=mr.access, pd=number)
+
+
+def post_failed(qp: WorkQueues, one: Posted, n: int) -> VerbsError:
+    """The error of a driver that refused request ``qp.raw.index`` of *n*, with why."""
+    from rdmaqp.verbs.failures import explain
+
+    raw, ffi = qp.raw, native().ffi
+    taken = raw.index
+    notes = (f"{taken} of {n} were posted before it.",) if n > 1 else ()
+    error = VerbsError(ffi.string(raw.verb).decode(), raw.error, str(qp), notes)
+    error.posted = taken
+    return explain(error, lambda: request_of(qp, one, 0, qp.last_state))
