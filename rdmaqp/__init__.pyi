@@ -70,13 +70,7 @@ from .model.attributes import (
     QPAttr as QPAttr,
 )
 from .model.endpoint import (
-    BringUp as BringUp,
-)
-from .model.endpoint import (
     Endpoint as Endpoint,
-)
-from .model.endpoint import (
-    bring_up as bring_up,
 )
 from .model.enums import (
     MTU as MTU,
@@ -138,6 +132,12 @@ from .model.request import (
 from .model.request import (
     Request as Request,
 )
+from .model.steps import (
+    BringUp as BringUp,
+)
+from .model.steps import (
+    bring_up as bring_up,
+)
 from .model.table import (
     TABLE as TABLE,
 )
@@ -155,6 +155,12 @@ from .verbs.completion import (
 )
 from .verbs.completion import (
     WorkCompletion as WorkCompletion,
+)
+from .verbs.datagrams import (
+    GRH_BYTES as GRH_BYTES,
+)
+from .verbs.datagrams import (
+    payload as payload,
 )
 from .verbs.device import (
     Context as Context,

@@ -1,17 +1,16 @@
-"""One end of a connection, and what two ends make of each other.
+"""One end of a connection: an :class:`Endpoint` is what one side tells the other before they can talk.
 
-An :class:`Endpoint` is what one side tells the other before they can talk. :func:`bring_up` is a pure function of two
-of them: the attributes of RESET → INIT → RTR → RTS, for InfiniBand and for RoCE.
+:mod:`rdmaqp.model.steps` has what two of them make of each other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
-from rdmaqp.model.enums import AccessFlag, GidType, LinkLayer, PortState, QPState, QPType
-from rdmaqp.model.gid import GID
+if TYPE_CHECKING:
+    from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPType
+    from rdmaqp.model.gid import GID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,114 +77,3 @@ class Endpoint(PeerRecord):
         if self.gid is not None and not self.gid.is_zero:
             parts.append(f"GID {self.gid}")
         return ", ".join(parts)
-
-
-class BringUp(NamedTuple):
-    """The attributes of the three steps to RTS."""
-
-    init: QPAttr
-    rtr: QPAttr
-    rts: QPAttr
-
-
-def bring_up(
-    local: Endpoint,
-    remote: Endpoint,
-    *,
-    access: int = AccessFlag.LOCAL_WRITE,
-    sl: int = 0,
-    dlid: int | None = None,
-    traffic_class: int = 0,
-    flow_label: int = 0,
-    hop_limit: int = 64,
-    static_rate: int = 0,
-    timeout: int = 14,
-    retry_cnt: int = 6,
-    rnr_retry: int = 7,
-    min_rnr_timer: int = 12,
-) -> BringUp:
-    """The attributes that bring an RC queue pair at *local* to RTS towards *remote*.
-
-    The MTU is the smaller of the two ends'; each initiator depth is held to the other end's responder depth.
-    *dlid* replaces the peer's LID: a peer behind an InfiniBand router is reached by the router's LID, which only the
-    subnet administrator knows. The other keywords are ``ibv_qp_attr`` fields of the same name.
-
-    *retry_cnt* is 6, not the customary 7: Soft-RoCE takes 7 for "without end" (``rxe_comp.c``, ``rxe_completer``;
-    measured on Linux 6.1), and a peer that is gone would never be noticed.
-    """
-    depth = _smaller(local.max_dest_rd_atomic, remote.max_rd_atomic, 1)
-    port_num = 1 if local.port_num is None else local.port_num
-    return BringUp(
-        init=QPAttr(
-            qp_state=QPState.INIT,
-            pkey_index=local.pkey_index or 0,
-            port_num=port_num,
-            qp_access_flags=access,
-        ),
-        rtr=QPAttr(
-            qp_state=QPState.RTR,
-            path_mtu=_smaller(local.path_mtu, remote.path_mtu, 1024),
-            dest_qp_num=remote.qp_num,
-            rq_psn=remote.psn,
-            max_dest_rd_atomic=depth,
-            min_rnr_timer=min_rnr_timer,
-            ah_attr=AddressVector(
-                port_num=port_num,
-                dlid=_dlid(local, remote) if dlid is None else dlid,
-                sl=sl,
-                static_rate=static_rate,
-                grh=_route(local, remote, traffic_class, flow_label, hop_limit),
-            ),
-        ),
-        rts=QPAttr(
-            qp_state=QPState.RTS,
-            timeout=timeout,
-            retry_cnt=retry_cnt,
-            rnr_retry=rnr_retry,
-            sq_psn=local.psn,
-            max_rd_atomic=_smaller(local.max_rd_atomic, remote.max_dest_rd_atomic, 1),
-        ),
-    )
-
-
-def as_agreed(local: Endpoint, remote: Endpoint) -> Endpoint:
-    """*remote* as it will be once both ends have brought themselves up by :func:`bring_up`.
-
-    A record says what an end can; what it uses is the smaller of both ends'. That is what the guard compares with.
-    """
-    return replace(
-        remote,
-        path_mtu=None if remote.path_mtu is None else _smaller(local.path_mtu, remote.path_mtu, 1024),
-        max_rd_atomic=None if remote.max_rd_atomic is None else _smaller(
-            local.max_dest_rd_atomic, remote.max_rd_atomic, 1
-        ),
-    )
-
-
-def _smaller(ours: int | None, theirs: int | None, default: int) -> int:
-    known = [value for value in (ours, theirs) if value is not None]
-    return min(known, default=default)
-
-
-def _dlid(local: Endpoint, remote: Endpoint) -> int:
-    # RoCE does not look at the LID, and one vendor's Ethernet ports report one: do not pass it on.
-    return 0 if local.link_layer is LinkLayer.ETHERNET else remote.lid or 0
-
-
-def _route(
-    local: Endpoint, remote: Endpoint, traffic_class: int, flow_label: int, hop_limit: int
-) -> GlobalRoute | None:
-    """The global route, or ``None`` where the LID alone is enough: InfiniBand, same subnet, not required."""
-    if remote.gid is None or remote.gid.is_zero:
-        return None
-    if local.link_layer is not LinkLayer.ETHERNET:
-        other_subnet = local.gid is not None and local.gid.subnet_prefix != remote.gid.subnet_prefix
-        if not (other_subnet or local.grh_required or not remote.lid):
-            return None
-    return GlobalRoute(
-        dgid=remote.gid,
-        sgid_index=local.gid_index or 0,
-        flow_label=flow_label,
-        hop_limit=hop_limit,
-        traffic_class=traffic_class,
-    )

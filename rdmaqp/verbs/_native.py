@@ -70,7 +70,9 @@ def _why_not_loaded(error: ImportError) -> tuple[str, Sequence[str]]:
 
 #: Verbs that return −1 and set errno. Those that return a pointer set errno too. All others return the error
 #: number, which a few drivers return negative.
-MINUS_ONE = frozenset({"ibv_query_gid", "ibv_query_pkey", "ibv_get_cq_event", "ibv_get_async_event"})
+MINUS_ONE = frozenset({
+    "ibv_query_gid", "ibv_query_pkey", "ibv_get_cq_event", "ibv_get_async_event", "ibv_init_ah_from_wc",
+})  # fmt: skip
 
 
 def check(verb: str, result: int, about: str = "", notes: Sequence[str] = ()) -> None:

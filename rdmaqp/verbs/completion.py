@@ -31,12 +31,14 @@ _MOST = 64
 class WorkCompletion:
     """``struct ibv_wc``: the end of one work request. *opcode* and *byte_len* count only where *status* is SUCCESS.
 
-    *imm* is the sender's immediate data, in host byte order; ``None`` where it sent none.
+    *imm* is the sender's immediate data, in host byte order; ``None`` where it sent none. *src_qp*, *slid*, *sl* and
+    *dlid_path_bits* tell of whom a datagram came (``QueuePair.reply_to``).
     """
 
     # Written out, since one of them is no field: the queue that it came from is nobody's business but an error's.
     __slots__ = (
-        "_queue", "byte_len", "imm", "opcode", "qp_num", "src_qp", "status", "vendor_err", "wc_flags", "wr_id",
+        "_queue", "byte_len", "dlid_path_bits", "imm", "opcode", "qp_num", "sl", "slid", "src_qp", "status",
+        "vendor_err", "wc_flags", "wr_id",
     )  # fmt: skip
 
     wr_id: int
@@ -47,8 +49,10 @@ class WorkCompletion:
     src_qp: int
     vendor_err: int
     wc_flags: int
-
     imm: int | None
+    slid: int
+    sl: int
+    dlid_path_bits: int
 
     @property
     def ok(self) -> bool:
@@ -80,7 +84,7 @@ class WorkCompletion:
         flags = wc.wc_flags
         made = cls(
             wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp, wc.vendor_err, flags,
-            ntohl(wc.imm_data) if flags & _WITH_IMM else None,
+            ntohl(wc.imm_data) if flags & _WITH_IMM else None, wc.slid, wc.sl, wc.dlid_path_bits,
         )  # fmt: skip
         object.__setattr__(made, "_queue", queue)
         return made

@@ -15,6 +15,7 @@ from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, mtu_code
 from rdmaqp.model.gid import GidEntry, pick_gid
 from rdmaqp.model.request import PortFacts, ProcessFacts, QPCap, QPFacts, Request
+from rdmaqp.model.steps import CUSTOMARY
 from rdmaqp.verbs import address
 from rdmaqp.verbs._native import native
 
@@ -159,7 +160,7 @@ def describe(qp: QueuePair, port_num: int, psn: int, gid_index: int | None, more
         "pkey": port.pkey(pkey_index) or None if pkey_index < attr.pkey_tbl_len else None, "pkey_index": pkey_index,
         "max_rd_atomic": min(context.attr.max_qp_init_rd_atom, 1),
         "max_dest_rd_atomic": min(context.attr.max_qp_rd_atom, 1),
-        "rx_depth": qp.cap.max_recv_wr,
+        "qkey": CUSTOMARY["qkey"] if qp.type is QPType.UD else None, "rx_depth": qp.cap.max_recv_wr,
     }  # fmt: skip
     return Endpoint(**(values | more))
 

@@ -11,23 +11,23 @@ from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
 from rdmaqp.guard.policy import Policy, current
-from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, QPAttr, as_int, enum_value
-from rdmaqp.model.endpoint import BringUp, Endpoint, as_agreed, bring_up
-from rdmaqp.model.enums import AccessFlag, AttrMask, QPState, QPType, mask_names
+from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
+from rdmaqp.model.enums import AttrMask, QPState, QPType, mask_names
 from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import emptied
 from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.modify import Transition
-from rdmaqp.verbs.work_queues import WorkQueues
+from rdmaqp.verbs.moves import Moves
 
 if TYPE_CHECKING:
+    from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import ProtectionDomain
 
 
-class QueuePair(WorkQueues):
+class QueuePair(Moves):
     """``struct ibv_qp``. It has one owner: the thread that modifies it and posts to it.
 
     Attributes:
@@ -35,6 +35,7 @@ class QueuePair(WorkQueues):
         qp_num: its number, 24 bits.
         cap: the capacities that the driver gave, at least those asked for.
         port_num, pkey_index: what INIT bound it to; ``None`` before.
+        local: the record by which ``connect`` or ``activate`` brought it up; ``None`` before.
         sq_draining: 1 while sends were still under way in SQD, when the driver was last asked for the state.
         transitions: the modify calls that took effect, oldest first.
         report: the guard's answer to the last call.
@@ -85,6 +86,7 @@ class QueuePair(WorkQueues):
         self.port_num: int | None = None
         self.pkey_index: int | None = None
         self.sq_draining: int | None = None
+        self.local: Endpoint | None = None
         super().__init__(make, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
 
     def _asked_for(self, pd: ProtectionDomain, cap: QPCap) -> Request:
@@ -210,61 +212,6 @@ class QueuePair(WorkQueues):
             return f"the queue pair is in {self.state.name} now"
         except VerbsError as error:
             return f"its state cannot be asked ({error.strerror}); the last known is {self.last_state.name}"
-
-    def to_init(self, *, port_num: int = 1, pkey_index: int = 0, qp_access_flags: int = AccessFlag.LOCAL_WRITE) -> None:
-        """RESET → INIT of an RC or UC queue pair: bind it to a port. Receives may be posted from here on."""
-        self.modify(
-            qp_state=QPState.INIT, port_num=port_num, pkey_index=pkey_index, qp_access_flags=qp_access_flags
-        )
-
-    def to_rtr(
-        self,
-        *,
-        dest_qp_num: int,
-        rq_psn: int,
-        ah_attr: AddressVector,
-        path_mtu: int,
-        max_dest_rd_atomic: int = 1,
-        min_rnr_timer: int = 12,
-    ) -> None:
-        """INIT → RTR of an RC queue pair: say who the peer is. It receives from here on."""
-        self.modify(
-            qp_state=QPState.RTR, dest_qp_num=dest_qp_num, rq_psn=rq_psn, ah_attr=ah_attr, path_mtu=path_mtu,
-            max_dest_rd_atomic=max_dest_rd_atomic, min_rnr_timer=min_rnr_timer,
-        )  # fmt: skip
-
-    def to_rts(
-        self, *, sq_psn: int, timeout: int = 14, retry_cnt: int = 6, rnr_retry: int = 7, max_rd_atomic: int = 1
-    ) -> None:
-        """RTR → RTS of an RC queue pair: it sends from here on."""
-        self.modify(
-            qp_state=QPState.RTS, sq_psn=sq_psn, timeout=timeout, retry_cnt=retry_cnt, rnr_retry=rnr_retry,
-            max_rd_atomic=max_rd_atomic,
-        )  # fmt: skip
-
-    def reset(self) -> None:
-        """To RESET, from any state. Work that is outstanding ends without completions."""
-        self.modify(qp_state=QPState.RESET)
-
-    def error(self) -> None:
-        """To ERR, from any state but RESET. Work that is outstanding completes as WR_FLUSH_ERR."""
-        self.modify(qp_state=QPState.ERR)
-
-    def connect(self, local: Endpoint, remote: Endpoint, **options: Any) -> BringUp:
-        """Bring an RC queue pair from where it is (RESET, INIT or RTR) to RTS, towards *remote*.
-
-        The attributes are those of :func:`~rdmaqp.model.endpoint.bring_up`, which takes *options*; the guard
-        compares them with both records as well. Returns them.
-
-        Raises:
-            GuardError, VerbsError: as :meth:`modify`. Steps taken before stay taken: ``transitions`` names them.
-        """
-        steps = bring_up(local, remote, **options)
-        state, _ = self._state_to_judge_by()
-        for start, attr in zip((QPState.RESET, QPState.INIT, QPState.RTR), steps, strict=True):
-            if state <= start or state > QPState.RTR:  # the guard says what is wrong with a later one
-                self._modify(attr, None, as_agreed(local, remote))
-        return steps
 
     def _destroy(self, handle: Any) -> None:
         with emptied(self.raw):

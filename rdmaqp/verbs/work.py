@@ -45,7 +45,7 @@ RECV_SIZE: Final = _RECV.size
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a datagram goes.
+    """Where a datagram goes. ``QueuePair.destination(remote)`` makes one of a peer's record.
 
     Attributes:
         ah: the address handle.
@@ -56,6 +56,10 @@ class Destination:
     ah: AddressHandle
     qp_num: int
     qkey: int
+
+    def close(self) -> None:
+        """End the address handle; its protection domain's end would, too."""
+        self.ah.close()
 
 
 #: What a kind of request adds to its record: remote_addr, compare_add, swap, rkey, imm_data, ah, remote_qpn,

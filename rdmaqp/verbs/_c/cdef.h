@@ -149,7 +149,7 @@ struct ibv_cq { int cqe; ...; };
 struct ibv_wc {
 	uint64_t wr_id; enum ibv_wc_status status; enum ibv_wc_opcode opcode; uint32_t vendor_err;
 	uint32_t byte_len; uint32_t qp_num; uint32_t src_qp; unsigned int wc_flags; uint16_t slid;
-	union { uint32_t imm_data; uint32_t invalidated_rkey; }; ...;
+	union { uint32_t imm_data; uint32_t invalidated_rkey; }; uint8_t sl; uint8_t dlid_path_bits; ...;
 };
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
@@ -230,6 +230,9 @@ int ibv_destroy_qp(struct ibv_qp *qp);
 struct ibv_ah { uint32_t handle; ...; };
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int ibv_destroy_ah(struct ibv_ah *ah);
+struct ibv_grh { union ibv_gid sgid; union ibv_gid dgid; ...; };
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
+			struct ibv_ah_attr *ah_attr);
 
 /* posting */
 enum ibv_send_flags { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_SEND_INLINE, ... };

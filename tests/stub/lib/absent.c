@@ -121,14 +121,6 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return EOPNOTSUPP;
 }
 
-int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
-			struct ibv_ah_attr *attr)
-{
-	(void)context, (void)port_num, (void)wc, (void)grh, (void)attr;
-	errno = EOPNOTSUPP;
-	return -1;
-}
-
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
 {
 	(void)pd, (void)wc, (void)grh, (void)port_num;
