@@ -119,7 +119,7 @@ def test_a_peer_that_stays_mute(
         (DeadlineError, PeerError), match=rf"^{PEER}did not send its {awaited} within 0\.2 s{came}"
     ):
         run_all(listener)
-    assert time.monotonic() - begin < 4 * PATIENCE
+    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize("step", ["greeting", "record", "done"])
@@ -175,7 +175,7 @@ def test_a_gigabyte(
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 5
     exchange.close()
 
 
@@ -229,4 +229,4 @@ def test_a_peer_killed_in_the_middle(listener: Listener, number: int) -> None:
         begin = time.monotonic()
         with pytest.raises(PeerError, match=f"^{PEER}.* the connection while this end counted on it"):
             watch(exchange, 5)
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 5

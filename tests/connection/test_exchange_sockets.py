@@ -80,7 +80,7 @@ def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> 
     begin = time.monotonic()
     with pytest.raises(DeadlineError, match=r"no name server answered for host 'node1' within 0\.2 s"):
         Exchange.connect("node1", 18515, 0.2)
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 1.4
 
 
 def test_nobody_listens(listener: Listener) -> None:
@@ -91,7 +91,7 @@ def test_nobody_listens(listener: Listener) -> None:
     text = rf"^nobody listens on host 127\.0\.0\.1, TCP port {port}; tried for 0\.3 s \(127.*: Connection refused\)\n"
     with pytest.raises(PeerError, match=text):
         Exchange.connect("127.0.0.1", port, 0.3)
-    assert 0.3 <= time.monotonic() - begin < 1
+    assert 0.3 <= time.monotonic() - begin < 5
 
 
 def test_a_host_that_swallows_everything() -> None:
@@ -104,7 +104,7 @@ def test_a_host_that_swallows_everything() -> None:
         begin = time.monotonic()
         with pytest.raises(PeerError, match=r"cannot be reached \(127.*: no answer\)\ncheck the address, the route"):
             Exchange.connect("127.0.0.1", full.getsockname()[1], 0.3)
-        assert 0.3 <= time.monotonic() - begin < 1
+        assert 0.3 <= time.monotonic() - begin < 5
         for filler in fillers:
             filler.close()
 
@@ -122,7 +122,7 @@ def test_nobody_comes(listener: Listener) -> None:
     begin = time.monotonic()
     with pytest.raises(DeadlineError, match=rf"no client connected to TCP port {listener.port} within 0\.2 s"):
         listener.accept(0.2)
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
 
 
 def test_a_port_scanner_raises_without_on_stranger(listener: Listener) -> None:
@@ -155,7 +155,7 @@ def test_strangers_do_not_outlast_the_deadline(listener: Listener, raw_client: R
     begin = time.monotonic()
     with pytest.raises(DeadlineError, match=r"no client connected .* within 0\.3 s"):
         listener.accept(0.3, on_stranger=lambda _: None)
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
 
 
 def test_a_message_that_never_ends_ends_at_the_deadline() -> None:

@@ -322,7 +322,7 @@ def nothing_arrives(events: bool, slice_ms: int) -> list[Any]:
 def test_a_slice_ends_though_nothing_arrives(null: Null, events: bool, slice_ms: int) -> None:
     least, usual, *received = null.run(nothing_arrives, events, slice_ms)
     assert slice_ms / 1000 <= least
-    assert usual < slice_ms / 1000 + 0.2
+    assert usual < slice_ms / 1000 + 2
     assert received == [0, 0]
 
 

@@ -33,7 +33,7 @@ def test_a_wait_ends_at_its_deadline(null: Null, events: bool, timeout: float) -
     assert (kind, first) == ("DeadlineError", f"no completion within {timeout} s on null0")
     assert pair == "  RC queue pair 0x41 on null0: the queue pair is in RESET now"
     assert "rnr_retry 7" in hint
-    assert max(timeout, 0) <= took < max(timeout, 0) + 0.5
+    assert max(timeout, 0) <= took < max(timeout, 0) + 5
 
 
 def ready_made(events: bool, timeout: float | str | None) -> list[int]:
@@ -62,7 +62,7 @@ def later(events: bool) -> list[Any]:
 def test_a_wait_without_a_deadline_ends_when_something_completes(null: Null, events: bool) -> None:
     *wc, took = null.run(later, events)
     assert wc == [7, True, "RECV", 64, True]
-    assert 0.1 < took < 1
+    assert 0.1 < took < 10
 
 
 def polls() -> int:
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_a_wait(null: Null, events: bool) -> None:
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 5
     assert said.splitlines()[-1] == "KeyboardInterrupt"
     assert process.returncode == -signal.SIGINT
 
