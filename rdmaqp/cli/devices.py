@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from rich.text import Text
 
-from rdmaqp.cli.console import out, print_json
+from rdmaqp.cli.choosing import add_devices, chosen
+from rdmaqp.cli.console import out, plain_table, print_json
 from rdmaqp.model.enums import PortState
-from rdmaqp.verbs.device import Context, devices, no_device
 
 if TYPE_CHECKING:
     import argparse
 
-    from rdmaqp.verbs.port import Port
+    from rich.table import Table
+
+    from rdmaqp.verbs.device import Context
 
 #: ``active_width`` and ``active_speed`` codes of the specification: lanes, and Gbit/s a lane.
 _LANES = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
@@ -25,46 +28,48 @@ _GBITS = {1: 2.5, 2: 5, 4: 10, 8: 10, 16: 14, 32: 25, 64: 50, 128: 100}
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
     parser = subparsers.add_parser("devices", description=(__doc__ or "").split(": ", 1)[1])
+    add_devices(parser)
     parser.add_argument("--json", action="store_true", help="everything, for a program to read")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """List them."""
-    found = devices()
-    if not found and not args.json:
-        raise no_device()
-    contexts = [device.open() for device in found]
-    try:
+    with ExitStack() as stack:
+        contexts = [stack.enter_context(device.open()) for device in chosen(args)]
         if args.json:
             print_json([_describe(context) for context in contexts])
         else:
-            out.print(_table(contexts))
-    finally:
-        for context in contexts:
-            context.close()
+            out.print(_ports(contexts))
+            out.print()
+            out.print(_addresses(contexts))
     return 0
 
 
-def _table(contexts: list[Context]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("device", "driver", "port", "state", "link", "rate", "MTU", "LID", "address picked", "why"):
-        table.add_column(name, overflow="fold" if name == "why" else "ellipsis", no_wrap=name != "why")
+def _ports(contexts: list[Context]) -> Table:
+    table = plain_table("device", "driver", "port", "state", "link", "rate", "MTU", "LID")
     for context in contexts:
         for port in context.ports:
-            table.add_row(*_row(context, port))
+            attr = port.query()
+            mtu = str(attr.active_mtu) if attr.active_mtu == attr.max_mtu else f"{attr.active_mtu} of {attr.max_mtu}"
+            state = Text(attr.state.name, "green" if attr.state is PortState.ACTIVE else "red")
+            table.add_row(
+                Text(context.name), context.driver or "?", str(port.num), state, attr.link_layer.name, _rate(attr), mtu,
+                f"{attr.lid:#x}" if attr.lid else "–",
+            )  # fmt: skip
     return table
 
 
-def _row(context: Context, port: Port) -> tuple[str, ...]:
-    attr, pick = port.query(), port.pick_gid()
-    state = f"[{'green' if attr.state is PortState.ACTIVE else 'red'}]{attr.state.name}[/]"
-    mtu = str(attr.active_mtu) if attr.active_mtu == attr.max_mtu else f"{attr.active_mtu} of {attr.max_mtu}"
-    return (
-        context.name, context.driver or "?", str(port.num), state, attr.link_layer.name, _rate(attr), mtu,
-        f"{attr.lid:#x}" if attr.lid else "–",
-        f"{pick.entry.index}: {pick.entry.gid}" if pick else "none", pick.reason if pick else "the GID table is empty",
-    )  # fmt: skip
+def _addresses(contexts: list[Context]) -> Table:
+    """A table of their own: beside the rest they would need twice a terminal's width."""
+    table = plain_table("device", "port", "address picked", "why", whole="address picked")
+    for context in contexts:
+        for port in context.ports:
+            pick = port.pick_gid()
+            address = f"{pick.entry.index}: {pick.entry.gid}" if pick else "none"
+            reason = pick.reason if pick else "the GID table is empty"
+            table.add_row(Text(context.name), str(port.num), address, reason)
+    return table
 
 
 def _rate(attr: Any) -> str:

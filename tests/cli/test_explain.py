@@ -192,3 +192,11 @@ def test_an_unknown_type_or_driver(rdmaqp: Rdmaqp, option: str, value: str, hint
     done = rdmaqp("explain", "SQD", option, value)
     assert done.returncode == 2
     assert hint in done.stderr
+
+
+@pytest.mark.parametrize(("columns", "most"), [("", 80), ("60", 60), ("132", 132)])
+def test_without_a_terminal_the_lines_are_narrow_and_clean(rdmaqp: Rdmaqp, columns: str, most: int) -> None:
+    done = rdmaqp("explain", "folklore", "INIT RTR", "SQD RTS", *EVERY_WORD, COLUMNS=columns)
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if len(line) > most or line != line.rstrip()] == []
+    assert max(map(len, lines)) > most - 5, "and they make use of the room"

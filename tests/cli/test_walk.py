@@ -145,7 +145,13 @@ def test_a_first_walk(rdmaqp: Rdmaqp) -> None:
         "in RTR nothing can be posted to the send queue", "● RTS  running", "  3  RTR → RTS     RTS", "undone: RTS",
     ):  # fmt: skip
         assert text in done.stdout, text
-    assert done.stdout.endswith("RTR ▸ \n")
+    assert done.stdout.endswith("RTR ▸\n")
+
+
+def test_without_a_terminal_the_lines_are_narrow_and_clean(rdmaqp: Rdmaqp) -> None:
+    lines = f"help\nmap\nlook\nRTR\n{UP}sheet SQD\nrecv 2\nfail\nexplain\nRTR path_mtu=9999 sl=99\nSQE\nx\nfail\n"
+    done = rdmaqp("walk", text=lines, COLUMNS="")
+    assert [line for line in done.stdout.splitlines() if len(line) > 80 or line != line.rstrip()] == []
 
 
 def test_every_command(rdmaqp: Rdmaqp) -> None:
