@@ -5,16 +5,23 @@ from __future__ import annotations
 import argparse
 from difflib import get_close_matches
 
+from rdmaqp.errors import RdmaqpError
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
+from rdmaqp.guard.lore.machine import Kind, has_type, owner, types_of
 from rdmaqp.model.enums import QPType
 
-_KERNEL_NAMES = {"XRC_INI": QPType.XRC_SEND, "XRC_TGT": QPType.XRC_RECV}
+_KERNEL_NAMES: dict[str, Kind] = {"XRC_INI": QPType.XRC_SEND, "XRC_TGT": QPType.XRC_RECV}
 
 
-def add_type(parser: argparse.ArgumentParser) -> None:
-    """``--type RC``."""
+TYPES = ", ".join(kind.name for kind in types_of(None))
+
+
+def add_type(parser: argparse.ArgumentParser, *, alone: bool = False) -> None:
+    """``--type RC``; also *alone*, where no other word can stand there."""
+    if alone:
+        parser.add_argument("alone", nargs="?", type=_type, metavar="TYPE", help=TYPES)
     parser.add_argument("-t", "--type", type=_type, default=QPType.RC, metavar="TYPE",
-                        help="RC (by itself), UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV")  # fmt: skip
+                        help="the same" if alone else f"RC by itself; {TYPES}")  # fmt: skip
 
 
 def add_driver(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +29,23 @@ def add_driver(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--driver", type=_driver, metavar="NAME", help="as this kernel driver has it, such as mlx5")
 
 
-def _type(text: str) -> QPType:
+def kind_and_driver(args: argparse.Namespace) -> tuple[Kind, str | None]:
+    """The type and the driver that were asked for; a driver's own type names its driver.
+
+    Raises:
+        RdmaqpError: the driver has no such type.
+    """
+    kind: Kind = args.alone or args.type
+    driver = args.driver or owner(kind)
+    if not has_type(kind, driver):
+        types = ", ".join(sorted(known.name for known in types_of(driver)))
+        raise RdmaqpError(f"{driver} has no {kind.name} queue pairs; it has: {types}")
+    return kind, driver
+
+
+def _type(text: str) -> Kind:
     name = text.upper().removeprefix("IBV_QPT_")
-    known = {kind.name: kind for kind in QPType if kind is not QPType.DRIVER} | _KERNEL_NAMES
+    known: dict[str, Kind] = {kind.name: kind for kind in types_of(None)} | _KERNEL_NAMES
     if name not in known:
         near = [kind for kind in known if kind.startswith(name)] or get_close_matches(name, known, 1, 0.4)
         raise argparse.ArgumentTypeError(

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdmaqp.cli.arguments import add_driver, add_type
+from rdmaqp.cli.arguments import add_driver, add_type, kind_and_driver
 from rdmaqp.cli.picture import MAIN, SIDE, Picture, names
 from rdmaqp.errors import RdmaqpError
-from rdmaqp.guard.driver_rows import driver_of
-from rdmaqp.guard.lore.machine import has_type
 from rdmaqp.guard.lore.states import STATES
 from rdmaqp.model.enums import QPState
 
@@ -24,7 +22,7 @@ document. Arrows that the driver has not are dashed, in red, each with its reaso
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
     parser = subparsers.add_parser("diagram", description=DESCRIPTION)
-    add_type(parser)
+    add_type(parser, alone=True)
     add_driver(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", metavar="FILE", help="a picture for a page")
@@ -35,10 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Draw it."""
-    if not has_type(args.type, args.driver):
-        types = ", ".join(sorted(kind.name for kind in driver_of(args.driver).types or ()))
-        raise RdmaqpError(f"{args.driver} has no {args.type.name} queue pairs; it has: {types}")
-    picture = Picture.of(args.type, args.driver)
+    picture = Picture.of(*kind_and_driver(args))
     if args.svg:
         from rdmaqp.cli.svg import svg
 
@@ -84,9 +79,9 @@ def dot(picture: Picture) -> str:
             look.append("constraint=false")  # a way back does not lift its end above its beginning
         lines.append(f"    {start.name} -> {goal.name} [{', '.join(look)}];")
     lines.append("    RTS -> SQE [style=invis];")
-    (start, goal), when = picture.by_hardware
-    look = [f'label="{when}"', 'style=dotted, color="#b07000", fontcolor="#b07000"']
-    lines.append(f"    {start.name} -> {goal.name} [{', '.join(look)}];")
+    for (start, goal), when in picture.by_hardware:
+        look = [f'label="{when}"', 'style=dotted, color="#b07000", fontcolor="#b07000"']
+        lines.append(f"    {start.name} -> {goal.name} [{', '.join(look)}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -104,9 +99,9 @@ def mermaid(picture: Picture) -> str:
             stroke, text = "-.->", f'|"{arrow.missing}"|'
             styles.append(f"    linkStyle {number} stroke:#c22,color:#c22")
         lines.append(f"    {start.name} {stroke}{text} {goal.name}")
-    (start, goal), when = picture.by_hardware
-    lines.append(f'    {start.name} -.->|"{when}"| {goal.name}')
-    styles.append(f"    linkStyle {len(picture.arrows)} stroke:#b07000,color:#b07000")
+    for (start, goal), when in picture.by_hardware:
+        lines.append(f'    {start.name} -.->|"{when}"| {goal.name}')
+        styles.append(f"    linkStyle {len(picture.arrows)} stroke:#b07000,color:#b07000")
     return "\n".join([*lines, *styles]) + "\n"
 
 

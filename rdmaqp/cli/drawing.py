@@ -130,16 +130,17 @@ class Drawing:
         self._stroke((SQE, RTS), "side", (x, side), (x, row), (_EDGE + 1, row), head="◀")
 
     def _hardware(self) -> None:
-        (start, goal), when = self.picture.by_hardware
         row, style = self.top[RTS] + _HEIGHT, _STYLE["hardware"]
-        if goal is SQE:
-            x = _SQE + 6
-            self.canvas.stroke((_AWAY, row - 1), (_AWAY, row + 1), (x, row + 1), (x, row + 2), style=style, dashed=True)
-            self.canvas.text(x, row + 2, "▼", style)
-            self.canvas.text(_AWAY + 2, row, when, style)
-        else:
-            self.canvas.text(_EDGE + 3, self.top[RTS], f"also by itself, when {when}", style)
-        self.drawn.add((start, goal))
+        for pair, when in self.picture.by_hardware:
+            if pair[1] is SQE:
+                x = _SQE + 6
+                bent = (_AWAY, row - 1), (_AWAY, row + 1), (x, row + 1), (x, row + 2)
+                self.canvas.stroke(*bent, style=style, dashed=True)
+                self.canvas.text(x, row + 2, "▼", style)
+                self.canvas.text(_AWAY + 2, row, when, style)
+            else:
+                self.canvas.text(_EDGE + 3, self.top[RTS], f"also by itself, when {when}", style)
+            self.drawn.add(pair)
 
     # ------------------------------------------------------------------ boxes
 

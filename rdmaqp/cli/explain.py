@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from rdmaqp.cli.arguments import add_driver, add_type
-from rdmaqp.cli.console import err, out, print_json
+from rdmaqp.cli.console import out, print_json, show_error
 from rdmaqp.guard.lore.words import UnknownWordError, explain, known
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from rdmaqp.guard.lore.topics import Topic
 
-DESCRIPTION = """Says what WORDS are about: an arrow (INIT RTR), a state, a queue pair type, an attribute (with a code:
-timeout 14), a rule of the guard's, an error number or name, a completion status, a driver; or all folklore. Without
-words it lists what there is."""
+DESCRIPTION = """Says what WORDS are about: an arrow (INIT RTR, INIT-RTR), a way (INIT RTR RTS), a state, a queue
+pair type, an attribute (with a code: timeout 14), a rule of the guard's, an error number or name, a completion status,
+a driver; or all folklore. Without words it lists what there is."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         topics = explain(args.words, args.type, args.driver)
     except UnknownWordError as error:
-        err.print(Text.assemble(("rdmaqp: ", "bold red"), (str(error), "bold")), soft_wrap=True)
+        show_error(error)
         return 2
     if args.json:
         print_json(topics)
@@ -93,6 +93,11 @@ def line(label: str, text: str, style: str = "") -> None:
     out.print(_indented(table, 2))
 
 
+def _of(topic: Topic) -> str:
+    """Whose type it is, where a driver's own."""
+    return f" on {topic['owner']}" if topic["owner"] else ""
+
+
 def _attributes(label: str, rows: list[Topic], style: str) -> None:
     if not rows:
         line(label, "nothing" if label == "required" else "nothing else")
@@ -124,7 +129,7 @@ def _folklore(topic: Topic) -> None:
 
 
 def _arrow(topic: Topic) -> None:
-    title(f"{topic['type']}: {topic['from']} → {topic['to']}")
+    title(f"{topic['type']}{_of(topic)}: {topic['from']} → {topic['to']}")
     if not topic["exists"]:
         line("", f"  There is no such arrow: {topic['why'] or 'it is not in the table'}.", "red")
         line("next", ", ".join(topic["next"]) or "nothing: destroy it")
@@ -155,14 +160,15 @@ def _state(topic: Topic) -> None:
     if topic["by_hardware"]:
         moved = topic["by_hardware"]
         line("by itself", f"{moved['from']} → {moved['to']} ({topic['type']}): {moved['when']}", "yellow")
-    out.print(Text(f"  ways out, {topic['type']}", "dim"))
+    out.print(Text(f"  ways out, {topic['type']}{_of(topic)}", "dim"))
     for way in topic["ways_out"]:
         refused = way["refused_by_driver"]
         text = Text.assemble(("    → ", "dim"), (f"{way['to']:6}", "strike red" if refused else "bold"))
         if refused:
             text.append(f" {refused}", "red")
         else:
-            text.append(f" {'  '.join(way['required']) or 'the state alone'}")
+            wanted = [name for name in way["required"] if name != "STATE"]
+            text.append(f" {'  '.join(wanted) or 'the state alone'}")
             text.append(f"   ({len(way['optional'])} optional)" if way["optional"] else "", "dim")
         out.print(_indented(text, 0))
     line("source", topic["source"], "dim")
@@ -248,19 +254,17 @@ def _status(topic: Topic) -> None:
 def _driver(topic: Topic) -> None:
     title(topic["driver"], f"also {', '.join(topic['also'])}" if topic["also"] else "")
     line("types", ", ".join(topic["types"]))
+    missing: dict[tuple[str, str], list[str]] = {}
     for row in topic["missing"]:
-        line("has not", f"{row['arrow']}  ({', '.join(row['types'])}): {row['why']}", "red")
-    for name, value in topic["differs"].items():
-        line("", f"    {name}: {_words(value)}")
+        why = row["why"].removeprefix(f"{topic['driver']} has no {row['arrow']}: ")
+        missing.setdefault((why, ", ".join(row["types"])), []).append(row["arrow"])
+    for (why, types), arrows in missing.items():
+        line("has not", f"{', '.join(arrows)}  ({types}): {why}", "red")
+    for place, said in enumerate(topic["differs"].values()):
+        line("differs" if not place else " ", said)
     for row in topic["errnos"]:
         line(row["errno"], row["why"])
     line("source", topic["source"], "dim")
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_words(item)}" for key, item in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _nothing(_: Topic) -> None:

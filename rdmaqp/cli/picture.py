@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rdmaqp.guard.driver_rows import driver_of
-from rdmaqp.guard.lore.machine import Arrow, arrows
+from rdmaqp.guard.lore.machine import Arrow, Kind, arrows
 from rdmaqp.guard.lore.states import BY_HARDWARE
-from rdmaqp.model.enums import AttrMask, QPState, QPType, mask_names
+from rdmaqp.model.enums import AttrMask, QPState, mask_names
 
 if TYPE_CHECKING:
     from rdmaqp.model.table import Arrow as Pair
@@ -25,27 +25,27 @@ class Picture:
     """The machine of one type, on one driver or on none in particular.
 
     Attributes:
-        by_hardware: where it goes by itself, and when.
+        by_hardware: where it goes by itself, and when; nothing where it never does.
     """
 
-    qp_type: QPType
+    kind: Kind
     driver: str | None
     arrows: dict[Pair, Arrow] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, qp_type: QPType, driver: str | None = None) -> Picture:
+    def of(cls, kind: Kind, driver: str | None = None) -> Picture:
         """From the table, and the judge's word on the driver."""
-        return cls(qp_type, driver, {(arrow.start, arrow.goal): arrow for arrow in arrows(qp_type, driver)})
+        return cls(kind, driver, {(arrow.start, arrow.goal): arrow for arrow in arrows(kind, driver)})
 
     @property
-    def by_hardware(self) -> tuple[Pair, str]:
+    def by_hardware(self) -> list[tuple[Pair, str]]:
         """Where it goes by itself, and when."""
-        return BY_HARDWARE[self.qp_type]
+        return [BY_HARDWARE[self.kind]] if self.kind in BY_HARDWARE else []
 
     @property
     def title(self) -> str:
         """Whose machine."""
-        return f"{self.qp_type.name} queue pair" + (f" on {self.driver}" if self.driver else "")
+        return f"{self.kind.name} queue pair" + (f" on {self.driver}" if self.driver else "")
 
     @property
     def missing(self) -> list[Arrow]:
@@ -65,7 +65,8 @@ class Picture:
         """Whether a queue pair of this type can ever be in *state*: by modify, by itself, by a connection manager."""
         seen, todo = {RESET}, [RESET]
         managed = driver_of(self.driver).iwarp
-        ways = [pair for pair, arrow in self.arrows.items() if managed or not arrow.missing] + [self.by_hardware[0]]
+        ways = [pair for pair, arrow in self.arrows.items() if managed or not arrow.missing]
+        ways += [pair for pair, _ in self.by_hardware]
         while todo:
             here = todo.pop()
             for start, goal in ways:

@@ -184,7 +184,12 @@ def _towards(corner: Point, other: Point) -> Point:
 
 
 def _hardware(picture: Picture) -> str:
-    (start, goal), when = picture.by_hardware
+    for (start, goal), when in picture.by_hardware:
+        return _by_itself(start, goal, when)
+    return ""
+
+
+def _by_itself(start: QPState, goal: QPState, when: str) -> str:
     colour, row = _COLOURS["hardware"], _TOP[RTS] + _H
     if goal is SQE:
         x, to_x = _X + 190, _SQE_X + 60

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from rdmaqp.cli import walk_show as show
-from rdmaqp.cli.arguments import add_driver, add_type
+from rdmaqp.cli.arguments import TYPES, add_driver, add_type, kind_and_driver
 from rdmaqp.cli.console import out, show_guard_warnings
 from rdmaqp.cli.walk_machine import Imagined, Machine
 from rdmaqp.cli.walk_sheet import WordError, change, sheet
 from rdmaqp.errors import RdmaqpError
-from rdmaqp.guard.driver_rows import driver_of
-from rdmaqp.guard.lore.machine import has_type
+from rdmaqp.guard.lore.machine import Kind, has_type, owner, types_of
 from rdmaqp.guard.lore.words import UnknownWordError, explain
-from rdmaqp.model.enums import QPState, QPType
+from rdmaqp.model.enums import DriverType, QPState
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +33,7 @@ _SHORT = {"?": "help", "h": "help", "q": "quit", "exit": "quit", "u": "undo", "b
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
     parser = subparsers.add_parser("walk", description=DESCRIPTION)
-    add_type(parser)
+    add_type(parser, alone=True)
     add_driver(parser)
     parser.add_argument("-d", "--device", metavar="NAME", help="a real queue pair on this device, connected to itself")
     parser.set_defaults(run=run)
@@ -44,10 +43,6 @@ def run(args: argparse.Namespace) -> int:
     """Walk until the walker has enough."""
     if args.device and args.driver:
         raise RdmaqpError("--device brings its own driver: leave --driver out")
-    with_driver = driver_of(args.driver)
-    if not has_type(args.type, args.driver):
-        types = ", ".join(sorted(kind.name for kind in with_driver.types or ()))
-        raise RdmaqpError(f"{args.driver} has no {args.type.name} queue pairs; it has: {types}")
     machine = _machine(args)
     try:
         Walk(machine).loop()
@@ -57,12 +52,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _machine(args: argparse.Namespace) -> Machine:
+    kind, driver = kind_and_driver(args)
     if not args.device:
-        return Imagined(args.type, args.driver)
+        return Imagined(kind, driver)
+    if isinstance(kind, DriverType):
+        raise RdmaqpError(f"{kind.name} is made by {driver}'s own library, not by ibv_create_qp: leave --device out")
     from rdmaqp.cli.walk_real import Real
 
     show_guard_warnings()
-    return Real(args.device, args.type)
+    return Real(args.device, kind)
 
 
 class Walk:
@@ -184,12 +182,14 @@ class Walk:
     def _new(self, words: list[str]) -> None:
         if not isinstance(self.machine, Imagined):
             raise WordError("this one is real: start again with another --type")
-        kind = words[0].upper() if words else self.machine.type.name
-        if kind not in QPType.__members__ or kind == "DRIVER":
-            raise WordError(f"there is no type {kind}: RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV")
-        if not has_type(QPType[kind], self.machine.driver):
-            raise WordError(f"{self.machine.driver} has no {kind} queue pairs")
-        self.machine = Imagined(QPType[kind], self.machine.driver)
+        name = words[0].upper() if words else self.machine.type.name
+        known: dict[str, Kind] = {kind.name: kind for kind in types_of(None)}
+        if name not in known:
+            raise WordError(f"there is no type {name}: {TYPES}")
+        driver = self.machine.driver or owner(known[name])
+        if not has_type(known[name], driver):
+            raise WordError(f"{driver} has no {name} queue pairs")
+        self.machine = Imagined(known[name], driver)
         show.look(self.machine)
 
     def _undo(self) -> None:

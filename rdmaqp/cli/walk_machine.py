@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rdmaqp.cli.walk_sheet import CUSTOM
 from rdmaqp.guard import Report, check
+from rdmaqp.guard.lore.machine import Kind, facts_of
 from rdmaqp.guard.lore.states import BY_HARDWARE
 from rdmaqp.model.acts import Post
 from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr, as_int, enum_value
-from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPState, QPType
-from rdmaqp.model.facts import DeviceFacts, PortFacts, QPCap, QPFacts
+from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPState
+from rdmaqp.model.facts import DeviceFacts, PortFacts, QPCap
 from rdmaqp.model.gid import GID, GidEntry
 from rdmaqp.model.request import Request
 
@@ -53,7 +54,7 @@ class Facts:
 class Machine(Protocol):
     """What can be walked: a queue pair, imagined or real."""
 
-    type: QPType
+    type: Kind
     driver: str | None
     where: str
     history: list[Step]
@@ -83,7 +84,7 @@ class Imagined:
         history: what was done, oldest first.
     """
 
-    type: QPType
+    type: Kind
     driver: str | None = None
     facts: Facts = Facts()
     history: list[Step] = field(default_factory=list)
@@ -102,8 +103,8 @@ class Imagined:
 
     def _request(self, **act: Any) -> Request:
         now = self.facts
-        qp = QPFacts(
-            type=self.type, state=now.state, port_num=now.port_num, qp_num=0x11, recv_posted=now.receives,
+        qp = facts_of(
+            self.type, state=now.state, port_num=now.port_num, qp_num=0x11, recv_posted=now.receives,
             outstanding=now.sends, srq=False, was=now.was, sq_draining=0,
             cap=QPCap(max_send_wr=_DEPTH, max_recv_wr=_DEPTH, max_send_sge=1, max_recv_sge=1),
         )  # fmt: skip
@@ -155,6 +156,8 @@ class Imagined:
 
     def fail(self, words: str) -> str:
         """Let a send fail, as only the hardware can. Raises ValueError where none is sent."""
+        if self.type not in BY_HARDWARE:
+            raise ValueError(f"what a {self.type.name} queue pair does by itself, nobody knows here")
         (start, goal), when = BY_HARDWARE[self.type]
         if self.state is not start:
             raise ValueError(f"in {self.state.name} nothing is sent, so nothing can fail; that takes {start.name}")

@@ -17,6 +17,7 @@ from rdmaqp.verbs.device import open as open_device
 
 if TYPE_CHECKING:
     from rdmaqp.guard import Report
+    from rdmaqp.guard.lore.machine import Kind
 
 _DEPTH, _BYTES, _WAIT = 16, 64, 0.3  # _WAIT seconds for a completion
 
@@ -25,7 +26,8 @@ class Real:
     """A queue pair of *device*; the guard judges each call, and the device answers it."""
 
     def __init__(self, device: str, qp_type: QPType) -> None:
-        self.type = qp_type
+        self.type: Kind = qp_type
+        self._type = qp_type
         self.context = open_device(device)
         self.driver = self.context.driver
         self.where = f"on {self.context.name}"
@@ -42,7 +44,7 @@ class Real:
             raise
 
     def _make(self) -> Any:
-        return self.pd.create_qp(self.cq, qp_type=self.type, max_send_wr=_DEPTH, max_recv_wr=_DEPTH)
+        return self.pd.create_qp(self.cq, qp_type=self._type, max_send_wr=_DEPTH, max_recv_wr=_DEPTH)
 
     @property
     def state(self) -> QPState:
@@ -79,7 +81,7 @@ class Real:
         """Post 64 bytes to itself, or a receive for them, where the guard agrees. Raises VerbsError, ValueError."""
         state = self.state
         post = Post(queue="send" if queue == "send" else "recv", opcode="SEND" if queue == "send" else None)
-        facts = QPFacts(type=self.type, state=state, qp_num=self.qp.qp_num)
+        facts = QPFacts(type=self._type, state=state, qp_num=self.qp.qp_num)
         report = check(Request(qp=facts, post=post, device=self.context.facts))
         if report.refused:
             return report, ""

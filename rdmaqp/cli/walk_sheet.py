@@ -8,12 +8,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard.lore.attributes import PARTS
+from rdmaqp.guard.lore.machine import rules_of
 from rdmaqp.model.attributes import AV_RANGES, FIELD_OF_BIT, FIELDS, GRH_RANGES, AddressVector, QPAttr
-from rdmaqp.model.enums import AccessFlag, AttrMask, MigState, QPState, QPType, mask_names
-from rdmaqp.model.table import table_of
+from rdmaqp.model.enums import AccessFlag, AttrMask, MigState, QPState, mask_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rdmaqp.guard.lore.machine import Kind
 
 #: What most programs give; the address is the machine's.
 CUSTOM: dict[str, Any] = {
@@ -31,9 +33,9 @@ class WordError(ValueError):
     """A word that cannot be read; the text says what could be meant."""
 
 
-def sheet(start: QPState, goal: QPState, qp_type: QPType, custom: Mapping[str, Any]) -> QPAttr:
+def sheet(start: QPState, goal: QPState, kind: Kind, custom: Mapping[str, Any]) -> QPAttr:
     """The attributes that the arrow requires, each as *custom* has it."""
-    rule = table_of(qp_type).get((start, goal))
+    rule = rules_of(kind).get((start, goal))
     wanted = [FIELD_OF_BIT[int(AttrMask[name])].name for name in mask_names(rule.required if rule else 0)]
     values = {name: usual(name, start, custom) for name in wanted if name != "qp_state"}
     return QPAttr(qp_state=goal, **values)

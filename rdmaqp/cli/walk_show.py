@@ -98,9 +98,9 @@ def _ways(machine: Machine, state: QPState) -> None:
         table.add_row(label, Text(goal.name, "strike red" if arrow.missing else f"bold {_DOT[goal]}"), what)
         label = ""
     out.print(table)
-    (start, goal), when = picture.by_hardware
-    if start is state:
-        out.print(Text(f"    by itself     {goal.name}     when {when} (type: fail)", "dim"))
+    for (start, goal), when in picture.by_hardware:
+        if start is state:
+            out.print(Text(f"    by itself     {goal.name}     when {when} (type: fail)", "dim"))
 
 
 def call(start: QPState, goal: QPState, attr: QPAttr) -> None:

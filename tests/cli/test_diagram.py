@@ -16,13 +16,13 @@ from rdmaqp.cli.drawing import Drawing, draw
 from rdmaqp.cli.picture import Picture, names
 from rdmaqp.cli.svg import svg
 from rdmaqp.guard.driver_rows import DRIVERS
-from rdmaqp.guard.lore.machine import has_type
+from rdmaqp.guard.lore.machine import Kind, has_type, rules_of
 from rdmaqp.model.enums import QPState, QPType
-from rdmaqp.model.table import TABLE
+from rdmaqp.model.table import DRIVER_TABLE, TABLE
 
 from .conftest import Rdmaqp
 
-DRAWN = [(kind, driver) for kind in TABLE for driver in (None, *DRIVERS) if has_type(kind, driver)]
+DRAWN = [(kind, driver) for kind in (*TABLE, *DRIVER_TABLE) for driver in (None, *DRIVERS) if has_type(kind, driver)]
 FEW = [(kind, driver) for kind, driver in DRAWN if driver in (None, "mlx5", "hns", "siw", "qedr")]
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -33,23 +33,24 @@ def pairs(found: list[tuple[str, str]]) -> set[tuple[QPState, QPState]]:
 
 
 @pytest.mark.parametrize(("kind", "driver"), DRAWN)
-def test_each_arrow_of_the_table_is_drawn(kind: QPType, driver: str | None) -> None:
+def test_each_arrow_of_the_table_is_drawn(kind: Kind, driver: str | None) -> None:
     picture = Picture.of(kind, driver)
-    assert set(picture.arrows) == set(TABLE[kind])
-    by_itself = {picture.by_hardware[0]}
-    assert Drawing(picture).drawn == set(TABLE[kind]) | by_itself
+    table = set(rules_of(kind))
+    assert set(picture.arrows) == table
+    by_itself = {pair for pair, _ in picture.by_hardware}
+    assert Drawing(picture).drawn == table | by_itself
     titles = [title.text or "" for group in ElementTree.fromstring(svg(picture)).iter(f"{SVG}g")
               if "arrow" in group.get("class", "") for title in group.findall(f"{SVG}title")]  # fmt: skip
     assert pairs([tuple(re.findall("[A-Z]{3,5}", title.split(":")[0])[:2]) for title in titles  # type: ignore[misc]
-                  if "by hardware" not in title]) == set(TABLE[kind])  # fmt: skip
+                  if "by hardware" not in title]) == table  # fmt: skip
     in_dot = re.findall(r"^    ([A-Z]+) -> ([A-Z]+) \[(?!.*(?:dotted|invis))", dot(picture), re.MULTILINE)
-    assert pairs(in_dot) == set(TABLE[kind])
+    assert pairs(in_dot) == table
     in_mermaid = re.findall(r"^    ([A-Z]+) \S*[-=.]+>(?:\|.*\|)? ([A-Z]+)$", mermaid(picture), re.MULTILINE)
-    assert pairs(in_mermaid[:-1]) == set(TABLE[kind])
+    assert pairs(in_mermaid[: len(in_mermaid) - len(by_itself)]) == table
 
 
 @pytest.mark.parametrize(("kind", "driver"), DRAWN)
-def test_what_a_driver_lacks_is_marked_with_its_reason(kind: QPType, driver: str | None) -> None:
+def test_what_a_driver_lacks_is_marked_with_its_reason(kind: Kind, driver: str | None) -> None:
     picture = Picture.of(kind, driver)
     text = draw(picture).plain
     missing = picture.missing
@@ -75,7 +76,7 @@ def test_what_the_way_up_requires_is_written_on_it(kind: QPType) -> None:
 
 
 @pytest.mark.parametrize(("kind", "driver"), FEW)
-def test_it_fits_a_terminal_and_no_line_is_in_a_box(kind: QPType, driver: str | None) -> None:
+def test_it_fits_a_terminal_and_no_line_is_in_a_box(kind: Kind, driver: str | None) -> None:
     text = draw(Picture.of(kind, driver)).plain
     assert max(map(len, text.splitlines())) <= 86
     assert max(len(line) for line in text.split("Names at")[0].splitlines()) <= 78
@@ -102,6 +103,9 @@ def test_strokes_join() -> None:
 
 def test_the_command(rdmaqp: Rdmaqp, tmp_path: Path) -> None:
     assert "emergency brake" in rdmaqp("diagram").stdout
+    for arguments in (("UD",), ("-t", "UD"), ("ud",), ("IBV_QPT_UD",)):
+        assert rdmaqp("diagram", *arguments).stdout.startswith("  UD queue pair\n")
+    assert rdmaqp("diagram", "DCT").stdout.startswith("  DCT queue pair on mlx5\n")
     file = tmp_path / "rc.svg"
     assert rdmaqp("diagram", "--type", "UD", "--driver", "mlx5_ib", "--svg", file).returncode == 0
     assert "UD queue pair on mlx5" in file.read_text()
@@ -112,6 +116,8 @@ def test_the_command(rdmaqp: Rdmaqp, tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_is_said(rdmaqp: Rdmaqp, tmp_path: Path) -> None:
     done = rdmaqp("diagram", "--type", "XRC_SEND", "--driver", "rxe")
     assert (done.returncode, done.stderr) == (1, "rdmaqp: rxe has no XRC_SEND queue pairs; it has: RC, UC, UD\n")
+    done = rdmaqp("diagram", "DCI", "--driver", "rxe")
+    assert (done.returncode, done.stderr) == (1, "rdmaqp: rxe has no DCI queue pairs; it has: RC, UC, UD\n")
     done = rdmaqp("diagram", "--svg", tmp_path / "no" / "such")
     assert done.returncode == 1
     assert "No such file or directory" in done.stderr
@@ -119,7 +125,7 @@ def test_what_cannot_be_drawn_is_said(rdmaqp: Rdmaqp, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 @pytest.mark.parametrize(("kind", "driver"), [(QPType.RC, None), (QPType.UD, "hns")])
-def test_graphviz_takes_it(kind: QPType, driver: str | None) -> None:
+def test_graphviz_takes_it(kind: Kind, driver: str | None) -> None:
     text = dot(Picture.of(kind, driver))
     done = subprocess.run(["dot", "-Tsvg"], input=text.encode(), capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr

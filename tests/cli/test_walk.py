@@ -10,9 +10,9 @@ import pytest
 
 from rdmaqp.cli.walk_machine import Imagined
 from rdmaqp.cli.walk_sheet import WordError, change, sheet, value_of
-from rdmaqp.guard.lore.machine import arrows
+from rdmaqp.guard.lore.machine import Kind, arrows
 from rdmaqp.guard.lore.states import BY_HARDWARE
-from rdmaqp.model.enums import QPState, QPType
+from rdmaqp.model.enums import DriverType, QPState, QPType
 from rdmaqp.model.table import TABLE, path
 from stub.null_device import NullDevice
 
@@ -22,7 +22,7 @@ RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
 UP = "INIT\nRTR\nRTS\n"
 
 
-def walked(kind: QPType, driver: str | None, *goals: QPState) -> Imagined:
+def walked(kind: Kind, driver: str | None, *goals: QPState) -> Imagined:
     machine = Imagined(kind, driver)
     for goal in goals:
         report, _ = machine.modify(sheet(machine.state, goal, kind, machine.custom), goal.name)
@@ -49,6 +49,16 @@ def test_what_is_given_by_itself_is_right_on_every_arrow(kind: QPType) -> None:
         report, _ = machine.modify(sheet(arrow.start, arrow.goal, kind, machine.custom), "")
         assert not report.refused, str(report)
         assert machine.state is arrow.goal
+
+
+@pytest.mark.parametrize(("kind", "driver", "top"), [
+    (DriverType.DCI, "mlx5", RTS), (DriverType.DCT, "mlx5", RTR), (DriverType.SRD, "efa", RTS),
+])  # fmt: skip
+def test_a_drivers_own_type_is_walked(kind: DriverType, driver: str, top: QPState) -> None:
+    machine = walked(kind, driver, *(goal for goal in (INIT, RTR, RTS) if goal <= top))
+    assert machine.state is top
+    assert machine.modify(sheet(top, SQE, kind, machine.custom), "")[0].refused
+    assert not machine.modify(sheet(top, ERR, kind, machine.custom), "")[0].refused or kind is DriverType.DCT
 
 
 @pytest.mark.parametrize("kind", TABLE)

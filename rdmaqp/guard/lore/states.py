@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rdmaqp.model.enums import QPState, QPType
+from rdmaqp.model.enums import DriverType, QPState, QPType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rdmaqp.guard.lore.machine import Kind
     from rdmaqp.model.table import Arrow
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
@@ -106,15 +107,16 @@ STATES: Mapping[QPState, StateLore] = MappingProxyType({
     ),
 })
 
-#: Where a queue pair goes by itself when a send fails. Reliable types break; of the others only sending stops.
+#: Where a queue pair goes by itself when a send fails. Reliable types break; of the others only sending stops. A DCT
+#: never sends, and nothing is known of SRD.
 _STALLS: tuple[Arrow, str] = ((RTS, SQE), "a send fails")
 _BREAKS: tuple[Arrow, str] = ((RTS, ERR), "a send fails")
-BY_HARDWARE: Mapping[QPType, tuple[Arrow, str]] = MappingProxyType({
-    QPType.RC: _BREAKS, QPType.XRC_SEND: _BREAKS, QPType.XRC_RECV: _BREAKS, QPType.DRIVER: _BREAKS,
+BY_HARDWARE: Mapping[Kind, tuple[Arrow, str]] = MappingProxyType({
+    QPType.RC: _BREAKS, QPType.XRC_SEND: _BREAKS, QPType.XRC_RECV: _BREAKS, DriverType.DCI: _BREAKS,
     QPType.UC: _STALLS, QPType.UD: _STALLS, QPType.RAW_PACKET: _STALLS,
 })
 
-TYPES: Mapping[QPType, str] = MappingProxyType({
+TYPES: Mapping[Kind, str] = MappingProxyType({
     QPType.RC: "reliable connection: one peer, everything arrives once and in order; sends, RDMA, atomics",
     QPType.UC: "unreliable connection: one peer, nothing is acknowledged; sends and RDMA writes",
     QPType.UD: "unreliable datagram: any peer, each send names it by an address handle; messages of one packet",
@@ -123,4 +125,10 @@ TYPES: Mapping[QPType, str] = MappingProxyType({
     QPType.XRC_RECV: "the receiving end of an extended reliable connection (the kernel's XRC_TGT); it feeds many "
                      "shared receive queues",
     QPType.DRIVER: "a type of the driver's own: mlx5's DCI and DCT, EFA's SRD",
+    DriverType.DCI: "the sending end of a dynamically connected transport: any peer, each send names it by an address "
+                    "handle; reliable all the same",
+    DriverType.DCT: "the receiving end of a dynamically connected transport: it serves many senders from a shared "
+                    "receive queue",
+    DriverType.SRD: "scalable reliable datagram: any peer, each send names it by an address handle; everything "
+                    "arrives, in any order",
 })

@@ -8,70 +8,98 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import fields
-from enum import Enum
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard import check
 from rdmaqp.guard.completions import MEANINGS, Meaning
 from rdmaqp.guard.driver_errnos import ANSWERS as DRIVER_ANSWERS
-from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
-from rdmaqp.guard.drivers import UNKNOWN
+from rdmaqp.guard.driver_rows import ALIASES, DRIVERS, driver_of
 from rdmaqp.guard.errnos import ANSWERS
 from rdmaqp.guard.lore.attributes import CONVERSIONS, PARTS, REMARKS, WHY
+from rdmaqp.guard.lore.drivers import words_of
 from rdmaqp.guard.lore.errnos import ERRNOS
 from rdmaqp.guard.lore.folklore import FOLKLORE, Claim, about
-from rdmaqp.guard.lore.machine import Arrow, arrows, has_type
+from rdmaqp.guard.lore.machine import (
+    Arrow,
+    Kind,
+    arrows,
+    facts_of,
+    has_type,
+    owner,
+    parts_of,
+    rules_of,
+    types_of,
+)
 from rdmaqp.guard.lore.states import BY_HARDWARE, STATES, TYPES
 from rdmaqp.guard.posting import OPCODES
 from rdmaqp.guard.rules import RULES
 from rdmaqp.model.acts import Post
 from rdmaqp.model.attributes import AV_RANGES, FIELD_OF_BIT, FIELDS, GRH_RANGES, QPAttr
-from rdmaqp.model.enums import MASK_NAMES, AttrMask, QPState, QPType, WCStatus, mask_names
-from rdmaqp.model.facts import DeviceFacts, QPFacts
+from rdmaqp.model.enums import MASK_NAMES, AttrMask, DriverType, QPState, WCStatus, mask_names
+from rdmaqp.model.facts import DeviceFacts
 from rdmaqp.model.request import Request
-from rdmaqp.model.table import TABLE, belongs_to, next_states, path, table_of
+from rdmaqp.model.table import TABLE, belongs_to, path
+
+if TYPE_CHECKING:
+    from rdmaqp.model.table import Arrow as Pair
 
 Topic = dict[str, Any]
 
 
-def arrow(start: QPState, goal: QPState, qp_type: QPType, driver: str | None = None) -> Topic:
+def arrow(start: QPState, goal: QPState, kind: Kind, driver: str | None = None) -> Topic:
     """An arrow: what it requires and takes, each with why; or that there is none, and the way there."""
-    rule = table_of(qp_type).get((start, goal))
-    topic: Topic = {"kind": "arrow", "from": start.name, "to": goal.name, "type": qp_type.name}
+    rule = rules_of(kind).get((start, goal))
+    topic: Topic = {"kind": "arrow", "from": start.name, "to": goal.name, "type": kind.name, "owner": owner(kind)}
     topic["exists"] = rule is not None
     if rule is None:
-        way = path(qp_type, start, goal)
-        topic["next"] = [state.name for state in next_states(qp_type, start)]
+        way = way_to(kind, start, goal)
+        topic["next"] = [known.goal.name for known in arrows(kind) if known.start is start]
         topic["way"] = [state.name for state in way] if way else None
-        topic["why"] = _why_not(start, goal, qp_type)
+        topic["why"] = _why_not(start, goal, kind)
     else:
         topic["required"] = [_attribute_of(bit) for bit in _bits(rule.required)]
         topic["optional"] = [_attribute_of(bit) for bit in _bits(rule.optional)]
         topic["happens"] = STATES[goal].entered if start is not goal else "attributes change, the state stays"
-    refused = {name: reason for name in DRIVERS if (reason := _refusal(name, start, goal, qp_type))}
+    refused = {name: reason for name in DRIVERS if (reason := _refusal(name, start, goal, kind))}
     topic["drivers"] = {name: reason for name, reason in refused.items() if driver in (None, name)}
-    topic["source"] = RULES["transition-illegal"].source
+    topic["source"] = _source_of(kind)
     names = (f"{start.name}-{goal.name}", *({start.name} if goal is start else ()))
     topic["folklore"] = [_claim(claim) for claim in about(*names)]
     return topic
 
 
-def _why_not(start: QPState, goal: QPState, qp_type: QPType) -> str:
+def way_to(kind: Kind, start: QPState, goal: QPState) -> tuple[QPState, ...] | None:
+    """The shortest way of *kind* from *start* to *goal*; ``None`` where there is none."""
+    qp_type, own = parts_of(kind)
+    return path(qp_type, start, goal, own)
+
+
+def _source_of(kind: Kind) -> str:
+    """Where the table of *kind* stands."""
+    return _SOURCES[kind] if isinstance(kind, DriverType) else RULES["transition-illegal"].source
+
+
+_SOURCES = {
+    DriverType.DCI: "Linux drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok()",
+    DriverType.DCT: "Linux drivers/infiniband/hw/mlx5/qp.c, mlx5_ib_modify_dct()",
+    DriverType.SRD: "Linux drivers/infiniband/hw/efa/efa_verbs.c, srd_qp_state_table",
+}
+
+
+def _why_not(start: QPState, goal: QPState, kind: Kind) -> str:
     """In the words that the judge has for it."""
-    report = check(Request(qp=QPFacts(type=qp_type, state=start), attr=_attr(goal)))
-    return next((finding.message for finding in report.errors if finding.rule == "transition-illegal"), "")
+    report = check(Request(qp=facts_of(kind, state=start), attr=QPAttr(qp_state=goal)))
+    return next((finding.message for finding in report.errors if finding.rule in _NO_ARROW), "")
 
 
-def _attr(goal: QPState) -> Any:
-    return QPAttr(qp_state=goal)
+_NO_ARROW = ("transition-illegal", "transition-driver")
 
 
-def _refusal(driver: str, start: QPState, goal: QPState, qp_type: QPType) -> str | None:
-    if not has_type(qp_type, driver):
+def _refusal(driver: str, start: QPState, goal: QPState, kind: Kind) -> str | None:
+    if not has_type(kind, driver):
         return None
-    found = next((known for known in arrows(qp_type, driver) if (known.start, known.goal) == (start, goal)), None)
+    found = next((known for known in arrows(kind, driver) if (known.start, known.goal) == (start, goal)), None)
     return found.missing if found is not None else None
 
 
@@ -87,18 +115,19 @@ def _bits(mask: int) -> list[int]:
     return [int(AttrMask[name]) for name in mask_names(mask)]
 
 
-def state(name: QPState, qp_type: QPType, driver: str | None = None) -> Topic:
+def state(name: QPState, kind: Kind, driver: str | None = None) -> Topic:
     """A state: its picture, what may be posted, what happens to work, the ways in and out."""
     lore = STATES[name]
-    known = arrows(qp_type, driver)
-    moved, when = BY_HARDWARE[qp_type]
+    known = arrows(kind, driver)
+    moved, when = BY_HARDWARE.get(kind, (None, ""))
     return {
-        "kind": "state", "state": name.name, "type": qp_type.name, "picture": lore.picture, "story": lore.story,
-        "post_send": posting(name, "send", qp_type, driver), "post_recv": posting(name, "recv", qp_type, driver),
+        "kind": "state", "state": name.name, "type": kind.name, "owner": owner(kind),
+        "picture": lore.picture, "story": lore.story,
+        "post_send": posting(name, "send", kind, driver), "post_recv": posting(name, "recv", kind, driver),
         "sends": lore.sends, "receives": lore.receives, "entered": lore.entered,
         "ways_out": [_way(way, way.goal) for way in known if way.start is name],
         "ways_in": [way.start.name for way in known if way.goal is name and way.start is not name and not way.missing],
-        "by_hardware": {"from": moved[0].name, "to": moved[1].name, "when": when} if name in moved else None,
+        "by_hardware": {"from": moved[0].name, "to": moved[1].name, "when": when} if moved and name in moved else None,
         "source": lore.source, "folklore": [_claim(claim) for claim in about(name.name)],
     }
 
@@ -110,27 +139,26 @@ def _way(way: Arrow, goal: QPState) -> Topic:
     }
 
 
-def posting(state: QPState, queue: str, qp_type: QPType, driver: str | None = None) -> Topic:
+def posting(state: QPState, queue: str, kind: Kind, driver: str | None = None) -> Topic:
     """Whether *queue* takes work in *state*: the judge's own answer to a post there."""
     post = Post(queue="send" if queue == "send" else "recv", opcode="SEND" if queue == "send" else None, num_sge=0)
-    qp = QPFacts(type=qp_type, state=state)
-    report = check(Request(qp=qp, post=post, device=DeviceFacts(driver=driver)))
+    report = check(Request(qp=facts_of(kind, state=state), post=post, device=DeviceFacts(driver=driver)))
     found = next((finding for finding in report.findings if finding.rule.startswith("post-")), None)
     taken = "no" if found and found.severity == "error" else "flushed" if found else "yes"
     return {"taken": taken, "why": found.message if found else None}
 
 
-def qp_type(kind: QPType) -> Topic:
+def qp_type(kind: Kind) -> Topic:
     """A queue pair type: what it is, what it sends, what it needs on the way to RTS, which drivers have it."""
-    way = path(kind, QPState.RESET, QPState.RTS) or ()
+    way = way_to(kind, QPState.RESET, QPState.RTS) or way_to(kind, QPState.RESET, QPState.RTR) or ()
+    sends = OPCODES.get(kind) or driver_of(owner(kind)).opcodes.get(parts_of(kind)[0]) or ()
     return {
-        "kind": "type", "type": kind.name, "meaning": TYPES[kind],
-        "sends": sorted(opcode.name for opcode in OPCODES.get(kind, ())),
+        "kind": "type", "type": kind.name, "meaning": TYPES[kind], "sends": sorted(opcode.name for opcode in sends),
         "way": [
-            {"from": start.name, "to": goal.name, "required": list(mask_names(TABLE[kind][start, goal].required))}
+            {"from": start.name, "to": goal.name, "required": list(mask_names(rules_of(kind)[start, goal].required))}
             for start, goal in pairwise(way)
         ],
-        "drivers": [row.name for row in DRIVERS.values() if row.types is None or kind in row.types],
+        "drivers": [name for name in DRIVERS if has_type(kind, name)],
     }
 
 
@@ -150,10 +178,16 @@ def attribute(name: str, value: int | None = None) -> Topic:
     topic["codes"] = dict(CONVERSIONS.get(name, {}))
     topic["remark"] = REMARKS.get(name)
     topic["belongs"] = {
-        kind.name: [f"{start.name} → {goal.name}" for start, goal in belongs_to(kind, bit)] for kind in TABLE
+        kind.name: [f"{start.name} → {goal.name}" for start, goal in _takers(kind, bit)]
+        for kind in (*TABLE, *DriverType)
     }
     topic["folklore"] = [_claim(claim) for claim in about(name)]
     return topic
+
+
+def _takers(kind: Kind, bit: int) -> tuple[Pair, ...]:
+    qp_type, own = parts_of(kind)
+    return belongs_to(qp_type, bit, own)
 
 
 def rule(name: str) -> Topic:
@@ -195,45 +229,23 @@ def status(number: int) -> Topic:
 def driver(name: str) -> Topic:
     """A driver: its row, and which arrows of each of its types it has not."""
     row = DRIVERS[ALIASES.get(name, name)]
-    kinds = [kind for kind in TABLE if row.types is None or kind in row.types]
-    differs = {
-        field.name: _plain(value) for field in fields(row)
-        if field.name not in _SHOWN_APART and (value := getattr(row, field.name)) != getattr(UNKNOWN, field.name)
-    }
     missing: dict[tuple[str, str], list[str]] = {}
-    for kind in kinds:
+    for kind in types_of(row.name):
         for way in arrows(kind, row.name):
             if way.missing:
                 missing.setdefault((f"{way.start.name} → {way.goal.name}", way.missing), []).append(kind.name)
     return {
         "kind": "driver", "driver": row.name,
         "also": sorted(alias for alias, real in ALIASES.items() if real == row.name),
-        "types": [kind.name for kind in QPType if row.types is None or kind in row.types],
+        "types": [kind.name for kind in types_of(row.name)],
         "missing": [{"arrow": way, "why": why, "types": types} for (way, why), types in missing.items()],
-        "differs": differs, "source": row.source,
+        "differs": words_of(row), "source": row.source,
         "errnos": [
             {"errno": errno.errorcode.get(said.number, str(said.number)), "why": said.why}
             for said in DRIVER_ANSWERS if said.driver == row.name
         ],
         "folklore": [_claim(claim) for claim in about(row.name)],
     }
-
-
-_SHOWN_APART = frozenset({"name", "source", "types", "missing_arrows", "missing_by_type"})
-
-
-def _plain(value: Any) -> Any:
-    """A driver's field as plain data."""
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, (frozenset, set)):
-        return sorted(map(str, map(_plain, value)))
-    if isinstance(value, tuple):
-        parts = [str(_plain(item)) for item in value]
-        return ".".join(parts) if all(part.isdigit() for part in parts) else " → ".join(parts)
-    if hasattr(value, "items"):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
-    return value
 
 
 def folklore() -> Topic:
