@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -10,9 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rdmaqp import __version__
+from rdmaqp.cli.failing import Parser, show, wants_json
 from rdmaqp.errors import RdmaqpError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 #: Each is a module with add_parser(subparsers) and run(args) -> exit status.
@@ -30,7 +31,7 @@ COMMANDS = {
 
 def parser(command: str | None = None) -> argparse.ArgumentParser:
     """The command line; whole only for *command*, so that the others' modules need not be loaded."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="rdmaqp", description="Bring RDMA queue pairs up, and say what is wrong before the hardware does."
     )
     top.add_argument("--version", action="version", version=f"rdmaqp {__version__}")
@@ -44,8 +45,16 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command: 0 well, 1 it failed and said why, 2 wrong usage, 128 + n ended by signal n."""
-    args = parser(next(iter(argv), None)).parse_args(argv)
+    """Run one command: 0 well, 1 it failed and said why, 2 wrong usage, 128 + n ended by signal n.
+
+    Without a command it says what there is, and that is wrong usage still: a script that has lost its arguments must
+    not go on as if something had been done.
+    """
+    if not argv:
+        parser().print_help(sys.stderr)
+        return 2
+    Parser.in_json = wants_json(argv)
+    args = parser(argv[0]).parse_args(argv)
     try:
         status = _command(args)
         sys.stdout.flush()
@@ -65,9 +74,7 @@ def _command(args: argparse.Namespace) -> int:
     try:
         return int(args.run(args))
     except RdmaqpError as error:
-        from rdmaqp.cli.console import show_error
-
-        show_error(error)
+        show(error, as_json=getattr(args, "json", False))
         return 1
     except KeyboardInterrupt:
         print("rdmaqp: interrupted", file=sys.stderr)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from rdmaqp.errors import RdmaqpError
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
 from rdmaqp.guard.lore.machine import Kind, has_type, owner, types_of
 from rdmaqp.model.enums import QPType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _KERNEL_NAMES: dict[str, Kind] = {"XRC_INI": QPType.XRC_SEND, "XRC_TGT": QPType.XRC_RECV}
 
@@ -22,6 +26,21 @@ def add_type(parser: argparse.ArgumentParser, *, alone: bool = False) -> None:
         parser.add_argument("alone", nargs="?", type=_type, metavar="TYPE", help=TYPES)
     parser.add_argument("-t", "--type", type=_type, default=QPType.RC, metavar="TYPE",
                         help="the same" if alone else f"RC by itself; {TYPES}")  # fmt: skip
+
+
+def within(low: float, high: float, kind: type[int] | type[float] = int) -> Callable[[str], float]:
+    """The type of an option that is a number from *low* to *high*: argparse names the option where it is not."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text[:40]} is outside {low}…{high}")
+        return value
+
+    return read
 
 
 def add_driver(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rdmaqp.cli import failing
 from rdmaqp.cli.arguments import add_driver, add_type
-from rdmaqp.cli.console import out, print_json, show_error
+from rdmaqp.cli.console import out, print_json
 from rdmaqp.guard.lore.words import UnknownWordError, explain, known
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         topics = explain(args.words, args.type, args.driver)
     except UnknownWordError as error:
-        show_error(error)
+        failing.show(error, as_json=args.json)
         return 2
     if args.json:
         print_json(topics)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
+from rdmaqp.cli.arguments import within
 from rdmaqp.cli.console import err, out, print_json, progress_bar, show_guard_warnings
 from rdmaqp.cli.histogram import histogram
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.pingpong import Observer, Options, Result, run_loopback, run_with_peer
 from rdmaqp.connection.wire import DEFAULT_PORT
 from rdmaqp.connection.wire_ibv import IbvWire
+from rdmaqp.errors import GuardError
+from rdmaqp.model.enums import MTU, mtu_bytes
 from rdmaqp.verbs import device
 
 if TYPE_CHECKING:
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
 
     from rdmaqp.connection.wire import Wire
     from rdmaqp.errors import PeerError
+    from rdmaqp.guard import Finding
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.model.gid import GidChoice
     from rdmaqp.verbs.device import Context
@@ -32,39 +40,46 @@ picked. The short options are those of ibv_rc_pingpong."""
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
     parser = subparsers.add_parser("pingpong", description=DESCRIPTION)
+    number = partial(_number, parser)
     parser.add_argument("host", nargs="?", help="the server to connect to")
     parser.add_argument("--loopback", action="store_true", help="both ends in this process")
-    parser.add_argument("-p", "--port", type=int, default=DEFAULT_PORT, help="TCP port of the exchange (%(default)s)")
+    number("-p", "--port", DEFAULT_PORT, 1, 65535, "TCP port of the exchange")
     parser.add_argument("-d", "--ib-dev", metavar="DEVICE", help="the first with an ACTIVE port by itself")
-    parser.add_argument("-i", "--ib-port", type=int, default=1, metavar="N", help="the device's port (%(default)s)")
-    parser.add_argument("-g", "--gid-idx", type=int, metavar="N", help="our GID's index; picked by itself")
-    parser.add_argument("-s", "--size", type=int, default=4096, metavar="BYTES", help="of a message (%(default)s)")
-    parser.add_argument("-n", "--iters", type=int, default=1000, metavar="N", help="round trips (%(default)s)")
-    parser.add_argument("-m", "--mtu", type=int, metavar="BYTES", help="path MTU; the port's active one by itself")
-    parser.add_argument("-r", "--rx-depth", type=int, default=500, metavar="N", help="receives posted (%(default)s)")
-    parser.add_argument("-l", "--sl", type=int, default=0, metavar="N", help="service level (%(default)s)")
+    number("-i", "--ib-port", 1, 1, 255, "the device's port")
+    number("-g", "--gid-idx", None, 0, 255, "our GID's index; picked by itself")
+    number("-s", "--size", 4096, 1, 1 << 31, "bytes of a message")
+    number("-n", "--iters", 1000, 1, 100_000_000, "round trips")
+    parser.add_argument("-m", "--mtu", type=int, choices=[mtu_bytes(code) for code in MTU],
+                        help="path MTU, bytes; the port's active one by itself")
+    number("-r", "--rx-depth", 500, 1, (1 << 31) - 1, "receives posted")
+    number("-l", "--sl", 0, 0, 15, "service level")
     parser.add_argument("-e", "--events", action="store_true", help="sleep on events instead of spinning")
     parser.add_argument("-c", "--validate", "--chk", action="store_true", help="compare every byte of each message")
     parser.add_argument("--wire", choices=("rdmaqp", "ibv"), default="rdmaqp",
                         help="how records are exchanged; ibv talks to a stock ibv_rc_pingpong")
-    parser.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS",
+    parser.add_argument("--timeout", type=within(0.001, 1e6, float), default=10.0, metavar="SECONDS",
                         help="for the exchange, and the longest without a message (%(default)g)")
     parser.add_argument("--json", action="store_true", help="the result, for a program to read")
     parser.set_defaults(run=run, parser=parser)
+
+
+def _number(
+    parser: argparse.ArgumentParser, short: str, long: str, default: int | None, low: int, high: int, what: str
+) -> None:
+    usual = "" if default is None else " (%(default)s)"
+    parser.add_argument(short, long, type=within(low, high), default=default, metavar="N", help=what + usual)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run it and show what it came to."""
     options = _options(args)
     show_guard_warnings()
-    with _Show(options.iterations, quiet=args.json) as show:
-        if args.loopback:
-            result = run_loopback(options, show)
-        else:
-            # Before anybody waits for anybody: no device here is no reason to keep the other end waiting.
-            device.open(options.device).close()
-            with _wire(args, options) as wire:
-                result = run_with_peer(options, wire, show)
+    try:
+        result = _run(args, options)
+    except GuardError as error:
+        if not args.json:
+            error.report.findings[:] = [_as_typed(finding) for finding in error.report.findings]
+        raise
     if args.json:
         print_json(result.to_dict())
     else:
@@ -72,19 +87,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+#: The attribute that an option ends in.
+_OPTION_OF = {
+    "path_mtu": "-m", "ah_attr.sl": "-l", "ah_attr.grh.sgid_index": "-g", "port_num": "-i", "ah_attr.port_num": "-i",
+    "max_recv_wr": "-r",
+}  # fmt: skip
+
+
+def _as_typed(finding: Finding) -> Finding:
+    """*finding* in the words of the command line, for whoever gave no attribute but an option."""
+    option = _OPTION_OF.get(finding.field)
+    if option is None:
+        return finding
+    name = finding.field.rpartition(".")[2]
+    fix = finding.fix and finding.fix.replace(f"{name}=", f"{option} ")
+    return replace(finding, field=f"{option} ({name})", fix=fix)
+
+
+def _run(args: argparse.Namespace, options: Options) -> Result:
+    with _Show(options.iterations, quiet=args.json) as show:
+        if args.loopback:
+            return run_loopback(options, show)
+        # Before anybody waits for anybody: no device here is no reason to keep the other end waiting.
+        device.open(options.device).close()
+        with _wire(args, options) as wire:
+            return run_with_peer(options, wire, show)
+
+
 def _options(args: argparse.Namespace) -> Options:
-    wrong = args.parser.error
     if args.loopback and args.host:
-        wrong("--loopback has both ends here: leave the host out")
+        args.parser.error("--loopback has both ends here: leave the host out")
     if args.loopback and args.wire == "ibv":
-        wrong("--loopback exchanges nothing: leave --wire out")
-    for name in ("size", "iters", "rx_depth"):
-        if getattr(args, name) < 1:
-            wrong(f"--{name.replace('_', '-')}: {getattr(args, name)} is below 1")
-    if args.timeout <= 0:
-        wrong(f"--timeout: {args.timeout} is not above 0")
-    if not 1 <= args.port <= 65535:
-        wrong(f"--port: {args.port} is outside 1…65535")
+        args.parser.error("--loopback exchanges nothing: leave --wire out")
     return Options(
         device=args.ib_dev, port_num=args.ib_port, gid_index=args.gid_idx, size=args.size, iterations=args.iters,
         mtu=args.mtu, rx_depth=args.rx_depth, sl=args.sl, events=args.events, validate=args.validate,
@@ -102,7 +136,7 @@ def _wire(args: argparse.Namespace, options: Options) -> Wire:
 
 
 def _stranger(error: PeerError) -> None:
-    err.print(f"[yellow]turned away:[/] {error}", soft_wrap=True)
+    err.print(Text.assemble(("turned away: ", "yellow"), str(error)), soft_wrap=True)
 
 
 class _Show(Observer):

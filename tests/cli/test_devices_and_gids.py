@@ -103,26 +103,6 @@ def test_an_unknown_device_names_those_there_are(null_device: NullDevice, comman
     assert "no device 'mlx5_7'; there are: mlx5_0, mlx5_1" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [
-    ("pingpong", "--loopback", "host"), ("pingpong", "--loopback", "--wire", "ibv"), ("pingpong", "-n", "0"),
-    ("pingpong", "-s", "0"), ("pingpong", "-p", "70000"), ("pingpong", "--timeout", "0"), ("nonsense",), (),
-])  # fmt: skip
-def test_wrong_usage_is_status_2_and_says_why(null_device: NullDevice, arguments: tuple[str, ...]) -> None:
-    done = rdmaqp(null_device, *arguments)
-    assert done.returncode == 2
-    assert "error: " in done.stderr
-
-
-def test_help_lists_every_command(null_device: NullDevice) -> None:
-    from rdmaqp.cli import COMMANDS
-
-    done = rdmaqp(null_device, "--help")
-    assert done.returncode == 0
-    assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
-    for name in COMMANDS:
-        assert rdmaqp(null_device, name, "--help").returncode == 0
-
-
 def test_a_reader_that_has_enough_is_no_traceback(null_device: NullDevice) -> None:
     command = f"{sys.executable} -m rdmaqp devices --json | head -1; exit ${{PIPESTATUS[0]}}"
     done = null_device.run(["bash", "-c", command], DEVICES=",".join(f"d{n}" for n in range(60)))
