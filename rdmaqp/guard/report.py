@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from rdmaqp.guard.rules import RULES, Severity
@@ -165,31 +165,51 @@ class Report:
 
     def headline(self) -> str:
         """The first line: whose call, and all that is wrong with it, in short."""
-        missing = [f.given for f in self.errors if f.rule == "mask-missing"]
-        excess = [f.given for f in self.errors if f.rule == "mask-excess"]
-        parts = [f"{f.field}: {f.message}" for f in self.errors if f.rule not in _GATHERED]
+        errors = [finding for finding in self._told() if finding.severity == "error"]
+        missing = [f.given for f in errors if f.rule == "mask-missing"]
+        excess = [f.given for f in errors if f.rule == "mask-excess"]
+        parts = [f"{f.field}: {f.message}" for f in errors if f.rule not in _GATHERED]
         if missing:
             parts.append("missing " + ", ".join(missing))
         if excess:
             parts.append(", ".join(excess) + (" is" if len(excess) == 1 else " are") + " not allowed here")
         shown = "; ".join(parts[:3]) + (f"; and {len(parts) - 3} more" if len(parts) > 3 else "")
-        return f"{self.subject}: {shown or 'nothing wrong'}"
+        return f"{self.subject}: {shown or _harmless(len(self.warnings))}"
 
     def render(self) -> str:
         """The whole text, plain: the headline, a row a finding with its fix, and where that leaves the queue pair."""
         lines = [self.headline()]
         if self.present:
             lines.append(f"    {'set':8} {', '.join('av' if name == 'ah_attr' else name for name in self.present)}")
-        for finding in sorted(self.findings, key=lambda f: _ORDER[f.severity]):
+        told = self._told()
+        for finding in sorted(told, key=lambda f: _ORDER[f.severity]):
             lines += _rows(finding)
+        if any(finding.message is _LEFT_OUT for finding in told):
+            lines.append("    → leave mask= out: it follows from the values")
         if self.tail and self.refused:
             lines.append(self.tail)
         return "\n".join(lines)
+
+    def _told(self) -> list[Finding]:
+        """The findings for the eye: where a mask and the values disagree, one an attribute says it."""
+        there = {(finding.rule, finding.field) for finding in self.findings}
+        return [
+            replace(finding, message=_LEFT_OUT)
+            if finding.rule == "mask-missing" and ("value-without-mask", finding.field) in there else finding
+            for finding in self.findings if (_SAID_BY.get(finding.rule), finding.field) not in there
+        ]
 
     def __str__(self) -> str:
         return self.render()
 
 
+def _harmless(warnings: int) -> str:
+    return "nothing wrong" if not warnings else f"nothing refused, {warnings} warning{'s' if warnings > 1 else ''}"
+
+
+#: What another finding about the same attribute says better. To a program all of them are told.
+_SAID_BY = {"value-without-mask": "mask-missing", "mask-without-value": "mask-excess"}
+_LEFT_OUT = "its value is given, and its bit is not in the mask"
 _GATHERED = ("mask-missing", "mask-excess")
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 _MARKS = {"mask-missing": "- missing", "mask-excess": "+ excess"}
