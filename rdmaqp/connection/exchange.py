@@ -18,6 +18,7 @@ from rdmaqp.connection.frames import FrameError, printable
 from rdmaqp.connection.sockets import Deadline, GoneError
 from rdmaqp.connection.wire import DEFAULT_PORT, Wire, WireListener, reason_of
 from rdmaqp.errors import ClosedError, DeadlineError, PeerError
+from rdmaqp.model.arguments import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +60,7 @@ class Exchange(Wire):
         self._early: deque[frames.Message] = deque()
         self._failed = False
 
+    @checked()
     def swap(
         self, local: Endpoint, settings: Mapping[str, Setting], timeout: float
     ) -> tuple[Endpoint, dict[str, Setting]]:
@@ -94,6 +96,7 @@ class Exchange(Wire):
         self._meet("ready", deadline)
         return remote
 
+    @checked()
     def barrier(self, name: str, timeout: float) -> None:
         """Wait until the peer is at the barrier *name*, too; as :meth:`Wire.barrier` says."""
         self._meet(name, Deadline(timeout))
@@ -205,6 +208,7 @@ class Exchange(Wire):
 class Listener(WireListener[Exchange]):
     """A TCP port on which a server waits for the clients of our exchange, as :class:`WireListener` says."""
 
+    @checked()
     def __init__(self, port: int = DEFAULT_PORT, host: str = "") -> None:
         super().__init__(Exchange, port, host)
 

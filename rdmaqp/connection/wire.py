@@ -20,6 +20,7 @@ from rdmaqp.connection.sockets import (
     wait_for,
 )
 from rdmaqp.errors import DeadlineError, PeerError
+from rdmaqp.model.arguments import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ class Wire(ABC):
         self.role: Role = role
 
     @classmethod
+    @checked()
     def connect(cls, host: str, port: int = DEFAULT_PORT, timeout: float = 10.0) -> Self:
         """Connect to a server; again and again while that is refused: it may start a little later.
 
@@ -63,6 +65,7 @@ class Wire(ABC):
         return cls._greeted(dial(host, port, deadline), "client", deadline)
 
     @classmethod
+    @checked()
     def listen(cls, port: int = DEFAULT_PORT, host: str = "") -> WireListener[Self]:
         """Listen as :class:`WireListener` does, for peers that speak this wire."""
         return WireListener(cls, port, host)
@@ -180,6 +183,7 @@ class WireListener(Generic[W]):
         """The TCP port it listens on."""
         return int(self._sock.getsockname()[1])
 
+    @checked()
     def accept(
         self,
         timeout: float | None = None,

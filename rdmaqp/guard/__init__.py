@@ -21,10 +21,11 @@ from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.guard.policy import Policy, policy
 from rdmaqp.guard.report import Finding, GuardWarning, Report, Skipped
 from rdmaqp.guard.transition import is_valid_transition
+from rdmaqp.model.arguments import require
+from rdmaqp.model.request import Request
 
 if TYPE_CHECKING:
     from rdmaqp.model.attributes import AddressVector, QPAttr
-    from rdmaqp.model.request import Request
 
 __all__ = [
     "Cause", "Finding", "GuardWarning", "Policy", "Report", "Skipped", "check", "is_valid_transition", "policy",
@@ -39,7 +40,10 @@ def check(request: Request) -> Report:
 
     Raises:
         ValueError: the request has no act.
+        TypeError: it is no request.
     """
+    if type(request) is not Request:
+        require("check", "request", request, Request)
     report = _judge(request)
     if request.failed is not None or request.completion is not None:
         report.causes = _causes(request, report)

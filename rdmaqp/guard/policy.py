@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rdmaqp.errors import GuardError, InvalidStateTransition
@@ -56,8 +58,8 @@ class Policy:
                 mode = _mode(word)
         return cls(mode, _rules(ignore))
 
-    def settle(self, report: Report, stacklevel: int = 2) -> None:
-        """Drop what is ignored; then raise, warn, or do nothing.
+    def settle(self, report: Report) -> None:
+        """Drop what is ignored; then raise, warn, or do nothing. A warning points at the line outside of rdmaqp.
 
         Raises:
             GuardError: the mode is ``strict`` and the report has an error; :class:`InvalidStateTransition` where one
@@ -71,10 +73,22 @@ class Policy:
         if errors and self.mode == "strict":
             wrong = any(finding.rule in _NO_ARROW for finding in errors)
             raise (InvalidStateTransition if wrong else GuardError)(report)
-        for finding in [*errors, *report.warnings]:
-            warnings.warn(finding.one_line(), GuardWarning, stacklevel=stacklevel + 1)
+        found = [*errors, *report.warnings]
+        if found:
+            level = _level_outside()
+            for finding in found:
+                warnings.warn(finding.one_line(), GuardWarning, stacklevel=level)
 
 
+def _level_outside() -> int:
+    """The ``stacklevel``, for whoever calls this, of the nearest line that is not rdmaqp's: the user's own."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 _current: ContextVar[Policy | None] = ContextVar("rdmaqp_guard_policy", default=None)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.attributes import FIELDS, AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import AccessFlag, AttrMask, LinkLayer, QPState, QPType
 from rdmaqp.model.table import TABLE
@@ -57,6 +58,7 @@ def step_to(
     return QPAttr(qp_state=goal, **(values | {name: value for name, value in given.items() if value is not None}))
 
 
+@checked()
 def bring_up(
     local: Endpoint,
     remote: Endpoint | None = None,

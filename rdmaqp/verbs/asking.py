@@ -21,5 +21,4 @@ def ask_guard(asked: Callable[[], Request]) -> None:
     """
     rules = current()
     if rules.mode != "off":
-        # The warning points at whoever called the method that called this.
-        rules.settle(check(asked()), stacklevel=3)
+        rules.settle(check(asked()))

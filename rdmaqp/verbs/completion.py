@@ -9,6 +9,7 @@ from socket import ntohl
 from typing import TYPE_CHECKING, Any, cast
 
 from rdmaqp.errors import ClosedError, DeadlineError, RdmaqpError, VerbsError
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import WCOpcode, WCStatus
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource, emptied
@@ -209,6 +210,7 @@ class CompletionQueue(Resource):
             return VerbsError(verb, number, str(self))
         return ClosedError(f"this {self.kind} is closed{self._because()}")
 
+    @checked()
     def wait(self, num_entries: int = 16, *, timeout: float | None = None) -> list[WorkCompletion]:
         """At least one completion, 64 at most, within *timeout* seconds; ``None`` waits for ever.
 

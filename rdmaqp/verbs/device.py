@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import DeviceError, RdmaqpError, VerbsError
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
 from rdmaqp.model.request import DeviceFacts
 from rdmaqp.verbs._native import check, check_pointer, native
@@ -135,6 +136,7 @@ class Context(Resource):
         """The ports, each able to say its state, addresses and keys."""
         return tuple(Port(self, num) for num in range(1, self.attr.phys_port_cnt + 1))
 
+    @checked()
     def port(self, num: int) -> Port:
         """Port *num*, 1…``attr.phys_port_cnt``. Raises :class:`DeviceError` where there is no such port."""
         if not 1 <= num <= self.attr.phys_port_cnt:
@@ -172,6 +174,7 @@ class Context(Resource):
         """A completion channel (ibv_create_comp_channel(3)): wait for completions without spinning."""
         return CompletionChannel(self)
 
+    @checked()
     def create_cq(self, cqe: int, channel: CompletionChannel | None = None, comp_vector: int = 0) -> CompletionQueue:
         """A completion queue with room for at least *cqe* completions, 1…``attr.max_cqe`` (ibv_create_cq(3))."""
         return CompletionQueue(self, cqe, channel, comp_vector)
@@ -198,6 +201,7 @@ def devices() -> tuple[Device, ...]:
         return tuple(_describe(pointer) for pointer in found)
 
 
+@checked()
 def open(name: str | None = None) -> Context:  # noqa: A001 - rdmaqp.open() reads as what it is
     """Open device *name*; without a name, the first that has an ACTIVE port, else the first of all.
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.attributes import AddressVector
 from rdmaqp.model.enums import AccessFlag, QPType
 from rdmaqp.model.request import QPCap, QPFacts, Registration, Request
@@ -47,6 +48,7 @@ class ProtectionDomain(Resource):
         self.context = context
         super().__init__(make, context)
 
+    @checked()
     def reg_mr(self, memory: Buffer, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
         """Register *memory*, anything with the buffer protocol, and keep it alive (ibv_reg_mr(3)).
 
@@ -59,12 +61,14 @@ class ProtectionDomain(Resource):
         """
         return MemoryRegion(self, memory, access)
 
+    @checked()
     def alloc_mr(self, length: int, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
         """Allocate *length* bytes (1 or more) of zeroed, page-aligned memory and register it."""
         if length < 1:
             raise ValueError(f"a memory region has at least 1 byte, not {length}")
         return MemoryRegion(self, mmap.mmap(-1, length), access)
 
+    @checked()
     def create_qp(
         self, send_cq: CompletionQueue, recv_cq: CompletionQueue | None = None, *, qp_type: QPType | str = QPType.RC,
         max_send_wr: int = 16, max_recv_wr: int = 16, max_send_sge: int = 1, max_recv_sge: int = 1,
@@ -82,6 +86,7 @@ class ProtectionDomain(Resource):
         )
         return QueuePair(self, send_cq, recv_cq or send_cq, qp_type, cap, sq_sig_all=sq_sig_all)
 
+    @checked()
     def create_ah(self, address: AddressVector) -> AddressHandle:
         """An address handle, for datagrams (ibv_create_ah(3))."""
         return AddressHandle(self, address)

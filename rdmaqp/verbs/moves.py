@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import QPState
 from rdmaqp.model.steps import CUSTOMARY, BringUp, as_agreed, bring_up, is_connected, step_to
 from rdmaqp.verbs import datagrams
@@ -79,6 +80,7 @@ class Moves(WorkQueues):
         """To ERR, from any state but RESET. Work that is outstanding completes as WR_FLUSH_ERR."""
         self.modify(qp_state=QPState.ERR)
 
+    @checked(bring_up)
     def connect(self, local: Endpoint, remote: Endpoint, **options: Any) -> BringUp:
         """Bring an RC, UC or XRC queue pair from where it is (RESET, INIT or RTR) to RTS, towards *remote*.
 
@@ -101,6 +103,7 @@ class Moves(WorkQueues):
         self.local = local
         return steps
 
+    @checked()
     def activate(self, local: Endpoint) -> BringUp:
         """Bring a UD or RAW_PACKET queue pair, which has no peer, from where it is to RTS, as *local* says of it.
 

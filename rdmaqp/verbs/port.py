@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import GidType, LinkLayer, PortState, mtu_bytes
 from rdmaqp.model.gid import GID, GidChoice, GidEntry, pick_gid
 from rdmaqp.model.request import PortFacts
@@ -120,6 +121,7 @@ class Port:
                 table[index] = key
         return table
 
+    @checked()
     def pkey(self, index: int) -> int:
         """The partition key at *index*, 0…``pkey_tbl_len`` − 1. Raises :class:`VerbsError`."""
         ffi, lib = native()

@@ -11,7 +11,9 @@ from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
 from rdmaqp.guard.policy import Policy, current
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
+from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, QPState, QPType, mask_names
 from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
@@ -22,7 +24,6 @@ from rdmaqp.verbs.modify import Transition
 from rdmaqp.verbs.moves import Moves
 
 if TYPE_CHECKING:
-    from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import ProtectionDomain
 
@@ -100,6 +101,7 @@ class QueuePair(Moves):
 
     # ------------------------------------------------------------------ asking
 
+    @checked()
     def query(self, mask: int = AttrMask.STATE) -> QPAttr:
         """The attributes of *mask*, as the driver has them now (ibv_query_qp(3)); the others are ``None``.
 
@@ -125,6 +127,7 @@ class QueuePair(Moves):
         self.last_state = state
         return state
 
+    @checked(Endpoint)
     def endpoint(self, port_num: int = 1, *, psn: int, gid_index: int | None = None, **more: Any) -> Endpoint:
         """What to tell the peer of this queue pair on *port_num*: address, numbers, MTU, depths.
 
@@ -137,6 +140,7 @@ class QueuePair(Moves):
 
     # ------------------------------------------------------------------ moving
 
+    @checked()
     def modify(
         self, attr: QPAttr | None = None, *, mask: int | None = None, policy: Policy | str | None = None, **fields: Any
     ) -> Report:
@@ -169,7 +173,7 @@ class QueuePair(Moves):
         asked = modify.request(self, attr, mask, state, peer)
         report = self.report = judge(asked) if rules.mode != "off" else unasked(asked)
         report.remark = doubt
-        rules.settle(report, stacklevel=3)
+        rules.settle(report)
         self._apply(attr, attr.mask if mask is None else int(mask), state, asked)
         return report
 

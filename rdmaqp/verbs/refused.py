@@ -68,7 +68,7 @@ def judge_work(qp: WorkQueues, work: Work | Recv, spans: Spans, at: int = 0) -> 
         named = () if work_is_inline(work) else tuple(region_of(piece) for piece in work.pieces())
         report = check(_request(qp, facts, Posted.of_work(work, spans), named))
         report.remark = f" (It is request {at}.)" if at else ""
-        rules.settle(report, stacklevel=5)
+        rules.settle(report)
 
 
 def judge_posts(qp: WorkQueues, posted: Iterable[Posted], n: int, state: QPState | None) -> None:
@@ -83,7 +83,7 @@ def judge_posts(qp: WorkQueues, posted: Iterable[Posted], n: int, state: QPState
     for at, one in enumerate(posted):
         report = check(request_of(qp, one, at, state))
         report.remark = f" (It is request {at} of {n}.)" if n > 1 else ""
-        rules.settle(report, stacklevel=5)
+        rules.settle(report)
 
 
 def request_of(qp: WorkQueues, one: Posted, before: int, state: QPState | None) -> Request:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import DeviceError, VerbsError
 from rdmaqp.guard import check, unasked
 from rdmaqp.guard.policy import Policy, current
+from rdmaqp.model.arguments import checked
 from rdmaqp.model.attributes import FIELDS, AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import AttrMask, DriverType, QPState, QPType
 from rdmaqp.model.request import QPFacts, Request
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _STATE, _PORT = int(AttrMask.STATE), int(AttrMask.PORT)
 
 
+@checked()
 def safe_modify_qp(
     qp: Any,
     attr: Any,
