@@ -81,3 +81,36 @@ def creation(mode: str) -> list[Any]:
 def test_a_creation_is_judged_by_the_policy_too(null: Null) -> None:
     assert null.run(creation, "strict") == ["refused", ["create-over-limit"]]
     assert null.run(creation, "off")[0] == "called"
+
+
+def where_from() -> dict[str, list[Any]]:
+    """Each way to a warning, and the line that it points at: one of this function's."""
+    first, second = ready("RTR"), ready("RESET")
+    here = second.qp.endpoint(psn=1)
+    sends = {"timeout": 14, "rnr_retry": 7, "sq_psn": 0, "max_rd_atomic": 1, "retry_cnt": 0}
+    ways: dict[str, Any] = {
+        "to_rts": lambda: first.qp.to_rts(sq_psn=0, retry_cnt=0),
+        "modify": lambda: first.qp.modify(qp_state="RTS", **sends),
+        "safe": lambda: rdmaqp.safe_modify_qp(first.qp, QPAttr(qp_state="RTS", **sends)),
+        "connect": lambda: second.qp.connect(here, here, retry_cnt=0),
+        "policy": lambda: rdmaqp.Policy("warn").settle(rdmaqp.check(rdmaqp.Request(
+            qp=rdmaqp.QPFacts(type=rdmaqp.QPType.RC, state=rdmaqp.QPState.RTR), attr=QPAttr(qp_state="RTS", **sends)
+        ))),
+    }  # fmt: skip
+    came = {}
+    for name, way in ways.items():
+        if first.qp.state.name == "RTS":
+            first = ready("RTR")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            way()
+        code = way.__code__
+        lines = {line for *_, line in code.co_lines() if line}
+        came[name] = [len(caught), [entry.filename == code.co_filename and entry.lineno in lines for entry in caught]]
+    return came
+
+
+def test_a_warning_points_at_the_users_own_line(null: Null) -> None:
+    for name, (count, is_there) in null.run(where_from).items():
+        assert count, name
+        assert all(is_there), name
