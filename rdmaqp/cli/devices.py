@@ -97,7 +97,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, IntFlag):
-            plain[name] = [str(flag.name) for flag in value]
+            plain[name] = str(value).split("|") if value else []
         elif isinstance(value, IntEnum):
             plain[name] = value.name
         else:

@@ -6,11 +6,12 @@ Values stand here as the caller gave them: the guard says what is wrong with the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Literal
 
+from rdmaqp.model.enums import Named
 
-class WROpcode(IntEnum):
+
+class WROpcode(Named):
     """``enum ibv_wr_opcode``: what a posted send does."""
 
     RDMA_WRITE = 0

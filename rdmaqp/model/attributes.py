@@ -10,6 +10,7 @@ from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import MTU, AccessFlag, AttrMask, MigState, QPState
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class GlobalRoute:
     hop_limit: int = 64
     traffic_class: int = 0
 
+    __repr__ = brief
+
 
 @dataclass(slots=True)
 class AddressVector:
@@ -59,6 +62,8 @@ class AddressVector:
     static_rate: int = 0
     grh: GlobalRoute | None = None
     is_global: int | None = None
+
+    __repr__ = brief
 
     @property
     def uses_grh(self) -> bool:
@@ -99,6 +104,8 @@ class QPAttr:
     alt_port_num: int | None = None
     alt_timeout: int | None = None
     rate_limit: int | None = None
+
+    __repr__ = brief
 
     def given(self) -> Iterator[tuple[str, Any]]:
         """The fields that are set, as ``(name, value)``, in the order of the C struct."""

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rdmaqp.errors import RequestError
-from rdmaqp.model.enums import AttrMask, QPState, mtu_bytes
+from rdmaqp.model.enums import AttrMask, QPState, Reported, mtu_bytes
 from rdmaqp.model.gid import GID
 
 if TYPE_CHECKING:
@@ -178,6 +178,8 @@ def member(enum: type[IntEnum]) -> Callable[[object], Any]:
 
     def read(value: object) -> Any:
         known = names.get(value) if type(value) is str else numbers.get(value) if type(value) is int else None
+        if known is None and issubclass(enum, Reported) and type(value) is int and 0 <= value <= 0xFF:
+            return enum(value)  # a kernel's that is newer than we are
         if known is None:
             raise RequestError(unknown("name", value, names))
         return known

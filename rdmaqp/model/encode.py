@@ -51,7 +51,7 @@ def _value(name: str, value: Any) -> Any:
     if name in _FLAGS and isinstance(value, int) and not isinstance(value, bool):
         return _flags(_FLAGS[name], value)
     if isinstance(value, Enum):
-        return value.name
+        return value.name if value.name in type(value).__members__ else value.value
     if isinstance(value, GID):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rdmaqp.model.brief import brief
+
 if TYPE_CHECKING:
     from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPType
     from rdmaqp.model.gid import GID
@@ -62,6 +64,8 @@ class PeerRecord:
     sees_qp_num: int | None = None
     sees_psn: int | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(PeerRecord):
@@ -69,6 +73,8 @@ class Endpoint(PeerRecord):
 
     qp_num: int
     psn: int
+
+    __repr__ = brief
 
     def __str__(self) -> str:
         parts = [f"QP {self.qp_num:#08x}", f"PSN {self.psn:#08x}"]

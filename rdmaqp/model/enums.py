@@ -7,9 +7,47 @@ compares each of them with what the compiler says (``tests/verbs/test_constants.
 from __future__ import annotations
 
 from enum import Enum, IntEnum, IntFlag
+from typing import Self
 
 
-class QPType(IntEnum):
+class Named(IntEnum):
+    """A number that reads as its name: ``print(qp.state)`` says RTS, where Python's IntEnum says 3."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec[-1:] in _FOR_NUMBERS else format(self.name, spec)
+
+
+class Reported(Named):
+    """What a kernel may report that is newer than this list: a number without a name is its own name, and no error."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, int):
+            return None
+        new = int.__new__(cls, value)
+        new._name_, new._value_ = str(value), value
+        return new
+
+
+class NamedFlag(IntFlag):
+    """Bits that read as their names, joined by ``|``; a bit without one as hexadecimal."""
+
+    def __str__(self) -> str:
+        known = [str(flag.name) for flag in type(self) if flag & self]
+        rest = int(self) & ~int(sum(type(self)))
+        return "|".join([*known, f"{rest:#x}"] if rest or not known else known)
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec[-1:] in _FOR_NUMBERS else format(str(self), spec)
+
+
+_FOR_NUMBERS = frozenset("bcdoxXneEfFgG%")
+
+
+class QPType(Named):
     """``enum ibv_qp_type``: the kinds of queue pair."""
 
     RC = 2
@@ -29,7 +67,7 @@ class DriverType(Enum):
     SRD = "SRD"
 
 
-class QPState(IntEnum):
+class QPState(Named):
     """``enum ibv_qp_state``, without ``UNKNOWN``, which is only libibverbs' word for "not asked yet"."""
 
     RESET = 0
@@ -41,7 +79,7 @@ class QPState(IntEnum):
     ERR = 6
 
 
-class AttrMask(IntFlag):
+class AttrMask(NamedFlag):
     """``enum ibv_qp_attr_mask``: which fields of ``ibv_qp_attr`` a modify call carries.
 
     Bits 21 to 24 were kernel-only and never part of this interface.
@@ -71,7 +109,7 @@ class AttrMask(IntFlag):
     RATE_LIMIT = 1 << 25
 
 
-class AccessFlag(IntFlag):
+class AccessFlag(NamedFlag):
     """``enum ibv_access_flags``: what a memory region, or a queue pair's peer, is allowed."""
 
     LOCAL_WRITE = 1 << 0
@@ -87,7 +125,7 @@ class AccessFlag(IntFlag):
     RELAXED_ORDERING = 1 << 20
 
 
-class MTU(IntEnum):
+class MTU(Named):
     """``enum ibv_mtu``. :func:`mtu_code` and :func:`mtu_bytes` convert."""
 
     MTU_256 = 1
@@ -97,7 +135,7 @@ class MTU(IntEnum):
     MTU_4096 = 5
 
 
-class MigState(IntEnum):
+class MigState(Named):
     """``enum ibv_mig_state``: automatic path migration."""
 
     MIGRATED = 0
@@ -105,7 +143,7 @@ class MigState(IntEnum):
     ARMED = 2
 
 
-class LinkLayer(IntEnum):
+class LinkLayer(Reported):
     """``IBV_LINK_LAYER_*``: decides RoCE or InfiniBand; a LID of 0 does not."""
 
     UNSPECIFIED = 0
@@ -113,7 +151,7 @@ class LinkLayer(IntEnum):
     ETHERNET = 2
 
 
-class PortState(IntEnum):
+class PortState(Reported):
     """``enum ibv_port_state``."""
 
     NOP = 0
@@ -124,7 +162,7 @@ class PortState(IntEnum):
     ACTIVE_DEFER = 5
 
 
-class GidType(IntEnum):
+class GidType(Reported):
     """``enum ibv_gid_type``: what a GID table entry speaks."""
 
     IB = 0
@@ -132,7 +170,7 @@ class GidType(IntEnum):
     ROCE_V2 = 2
 
 
-class Transport(IntEnum):
+class Transport(Reported):
     """``enum ibv_transport_type``, with ``UNKNOWN`` as libibverbs has it."""
 
     UNKNOWN = -1
@@ -143,7 +181,7 @@ class Transport(IntEnum):
     UNSPECIFIED = 4
 
 
-class AtomicCap(IntEnum):
+class AtomicCap(Reported):
     """``enum ibv_atomic_cap``: who sees atomics as atomic."""
 
     NONE = 0
@@ -151,7 +189,7 @@ class AtomicCap(IntEnum):
     GLOB = 2
 
 
-class DeviceCap(IntFlag):
+class DeviceCap(NamedFlag):
     """``enum ibv_device_cap_flags``: ``ibv_device_attr.device_cap_flags``."""
 
     RESIZE_MAX_WR = 1 << 0
@@ -180,7 +218,7 @@ class DeviceCap(IntFlag):
     MANAGED_FLOW_STEERING = 1 << 29
 
 
-class WCStatus(IntEnum):
+class WCStatus(Named):
     """``enum ibv_wc_status``: how a work request ended."""
 
     SUCCESS = 0
@@ -209,7 +247,7 @@ class WCStatus(IntEnum):
     TM_RNDV_INCOMPLETE = 23
 
 
-class WCOpcode(IntEnum):
+class WCOpcode(Named):
     """``enum ibv_wc_opcode``: what has completed."""
 
     SEND = 0

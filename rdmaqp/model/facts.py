@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rdmaqp.model.brief import brief
+
 if TYPE_CHECKING:
     from rdmaqp.model.enums import (
         AccessFlag,
@@ -52,6 +54,8 @@ class DeviceFacts:
     res_rd_atom_in_use: int | None = None
     qp_in_use: int | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortFacts:
@@ -68,6 +72,8 @@ class PortFacts:
     pkey_tbl_len: int | None = None
     grh_required: bool | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QPCap:
@@ -78,6 +84,8 @@ class QPCap:
     max_send_sge: int = 0
     max_recv_sge: int = 0
     max_inline_data: int = 0
+
+    __repr__ = brief
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +123,8 @@ class QPFacts:
     sq_draining: int | None = None
     pd: int | str | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
@@ -130,6 +140,8 @@ class ProcessFacts:
     memlock: int | None = None
     ipc_lock: bool | None = None
 
+    __repr__ = brief
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
@@ -141,3 +153,5 @@ class Region:
     rkey: int | None = None
     access: AccessFlag | int | None = None
     pd: int | str | None = None
+
+    __repr__ = brief

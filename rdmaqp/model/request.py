@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rdmaqp.model.acts import Completion, Failure, Piece, Post, Registration
+from rdmaqp.model.brief import brief
 from rdmaqp.model.facts import UNLIMITED, DeviceFacts, PortFacts, ProcessFacts, QPCap, QPFacts, Region
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Request:
     failed: Failure | None = None
     completion: Completion | None = None
     id: str | int | float | None = None
+
+    __repr__ = brief
 
     def port_facts(self, num: object) -> PortFacts | None:
         """What is known of port *num*: it may be the port in question, or one of the others."""

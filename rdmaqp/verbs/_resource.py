@@ -105,6 +105,12 @@ class Resource(ABC):
     def _destroy(self, handle: Any) -> None:
         """Call the verb that ends *handle*, and check what it says."""
 
+    def __str__(self) -> str:
+        return self.kind
+
+    def __repr__(self) -> str:
+        return f"<{self}{', closed' if self.closed else ''}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -24,6 +24,9 @@ SLICE_NS = 20_000_000
 
 _WITH_IMM = 2  # enum ibv_wc_flags
 
+#: What a completion prints only where there is something in it.
+_SELDOM = ("src_qp", "wc_flags", "imm")
+
 #: Completions taken by one call.
 _MOST = 64
 
@@ -89,6 +92,16 @@ class WorkCompletion:
         )  # fmt: skip
         object.__setattr__(made, "_queue", queue)
         return made
+
+    def __repr__(self) -> str:
+        """What counts, by name: a failed one has no opcode and no length, but the vendor's word."""
+        status = WCStatus(self.status).name if self.status in WCStatus._value2member_map_ else str(self.status)
+        parts = [f"wr_id={self.wr_id:#x}", f"status={status}", f"qp_num={self.qp_num:#x}"]
+        if not self.ok:
+            return f"WorkCompletion({', '.join(parts)}, vendor_err={self.vendor_err:#x})"
+        parts += [f"opcode={self.opcode_name}", f"byte_len={self.byte_len}"]
+        parts += [f"{name}={value:#x}" for name in _SELDOM if (value := getattr(self, name) or 0)]
+        return f"WorkCompletion({', '.join(parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WorkCompletion, tuple(getattr(self, field.name) for field in fields(self))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import DeviceError, RdmaqpError, VerbsError
 from rdmaqp.model.arguments import checked
+from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
 from rdmaqp.model.request import DeviceFacts
 from rdmaqp.verbs._native import check, check_pointer, native
@@ -48,6 +49,8 @@ class Device:
     name: str
     node_guid: int
     transport: Transport
+
+    __repr__ = brief
 
     def open(self) -> Context:
         """Open it. Raises :class:`DeviceError` where it has gone, :class:`VerbsError` where it cannot be opened."""
@@ -98,6 +101,8 @@ class DeviceAttr:
     max_pkeys: int
     local_ca_ack_delay: int
     phys_port_cnt: int
+
+    __repr__ = brief
 
 
 class Context(Resource):

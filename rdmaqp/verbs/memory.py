@@ -48,6 +48,9 @@ class ProtectionDomain(Resource):
         self.context = context
         super().__init__(make, context)
 
+    def __str__(self) -> str:
+        return f"{self.kind} on {self.context.name}"
+
     @checked()
     def reg_mr(self, memory: Buffer, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
         """Register *memory*, anything with the buffer protocol, and keep it alive (ibv_reg_mr(3)).

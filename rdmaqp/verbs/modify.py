@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import DeviceError
 from rdmaqp.host import process
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
+from rdmaqp.model.brief import brief
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, mtu_code
 from rdmaqp.model.gid import GidEntry, pick_gid
@@ -34,6 +35,8 @@ class Transition:
     goal: QPState
     mask: tuple[str, ...]
     time_ns: int
+
+    __repr__ = brief
 
 
 def init_attr(kind: QPType, cap: QPCap) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.model.arguments import checked
+from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import GidType, LinkLayer, PortState, mtu_bytes
 from rdmaqp.model.gid import GID, GidChoice, GidEntry, pick_gid
 from rdmaqp.model.request import PortFacts
@@ -48,6 +49,8 @@ class PortAttr:
     port_cap_flags2: int
     grh_required: bool
 
+    __repr__ = brief
+
 
 _PLAIN = (
     "gid_tbl_len", "port_cap_flags", "max_msg_sz", "bad_pkey_cntr", "qkey_viol_cntr", "pkey_tbl_len", "lid",
@@ -65,6 +68,9 @@ class Port:
 
     def __str__(self) -> str:
         return f"port {self.num} of {self.context.name}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def query(self) -> PortAttr:
         """The port's attributes now. Raises :class:`VerbsError`."""

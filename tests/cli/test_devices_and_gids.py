@@ -72,6 +72,14 @@ def test_devices_in_json_has_all_of_the_device_and_its_ports(null_device: NullDe
     assert port["picked_gid"]["reason"] == "InfiniBand"
 
 
+def test_what_a_newer_device_reports_hides_nothing(null_device: NullDevice) -> None:
+    """A number without a name is shown as the number, and a bit as hexadecimal."""
+    done = rdmaqp(null_device, "devices", "--json", ATOMIC_CAP=9, DEVICE_CAP_FLAGS=(1 << 30) | 1)
+    (device,) = json.loads(done.stdout)
+    assert (device["atomic_cap"], device["device_cap_flags"]) == ("9", ["RESIZE_MAX_WR", "0x40000000"])
+    assert "null0" in rdmaqp(null_device, "devices", ATOMIC_CAP=9).stdout
+
+
 def test_gids_marks_the_pick_and_gives_each_entrys_standing(null_device: NullDevice) -> None:
     rows = json.loads(rdmaqp(null_device, "gids", "--json", **ROCE).stdout)
     assert [(row["index"], row["type"], row["ipv4"], row["picked"]) for row in rows] == [

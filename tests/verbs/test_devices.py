@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from null_side import calls, error_of, native, rdmaqp, said
+from null_side import calls, connected, error_of, native, rdmaqp, said
 
 from rdmaqp.verbs.device import driver_of_provider
 
@@ -407,3 +407,28 @@ def transport_of_another_day() -> str:
 
 def test_a_transport_that_is_newer_than_we_are_is_unknown(null: Null) -> None:
     assert null.run(transport_of_another_day) == "UNKNOWN"
+
+
+def printed() -> list[str]:
+    """What a user sees who prints each object."""
+    first, second = connected()
+    wc = rdmaqp.WorkCompletion(0x1F, 0, 128, 64, 0x41, 0, 0, 3, 0x10)
+    failed = rdmaqp.WorkCompletion(2, 12, 77, 99, 0x41, 5, 0x81, 0, None)
+    step = first.qp.transitions[0]
+    things = [first.context.device, first.context.port(1), first.pd, first.cq, first.qp, step, wc, failed]
+    said = [repr(thing) for thing in things]
+    first.qp.close()
+    return [*said, repr(first.qp), str(second.qp.state), repr(second.qp.query(0x1))]
+
+
+def test_every_object_prints_what_it_is(null: Null) -> None:
+    device, port, pd, cq, qp, step, wc, failed, closed, state, attr = null.run(printed)
+    assert device == "Device(name='null0', node_guid=0x200000000000001, transport=IB)"
+    assert (port, pd) == ("<port 1 of null0>", "<protection domain on null0>")
+    assert (cq, qp) == ("<completion queue on null0>", "<RC queue pair 0x41 on null0>")
+    assert "start=RESET, goal=INIT" in step
+    assert wc == (
+        "WorkCompletion(wr_id=0x1f, status=SUCCESS, qp_num=0x41, opcode=RECV, byte_len=64, wc_flags=0x3, imm=0x10)"
+    )
+    assert failed == "WorkCompletion(wr_id=0x2, status=RETRY_EXC_ERR, qp_num=0x41, vendor_err=0x81)"
+    assert (closed, state, attr) == ("<RC queue pair 0x41 on null0, closed>", "RTS", "QPAttr(qp_state=RTS)")
