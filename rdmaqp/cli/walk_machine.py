@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rdmaqp.cli.walk_sheet import CUSTOM
+from rdmaqp.cli.walk_work import Facts, carried_out
 from rdmaqp.guard import Report, check
 from rdmaqp.guard.lore.machine import Kind, facts_of
 from rdmaqp.guard.lore.states import BY_HARDWARE
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
-_DEPTH = 16
+_DEPTH, _NUMBER = 16, 0x11
 _GIDS: Mapping[int, GidEntry] = {
     0: GidEntry(0, GID.parse("fe80::a00:6"), GidType.ROCE_V2, "eth0"),
     1: GidEntry(1, GID.parse("192.0.2.6"), GidType.ROCE_V2, "eth0"),
@@ -38,17 +39,6 @@ class Step:
     words: str
     start: QPState
     goal: QPState
-
-
-@dataclass(frozen=True)
-class Facts:
-    """All that changes while a queue pair is walked."""
-
-    state: QPState = RESET
-    port_num: int | None = None
-    sends: int = 0
-    receives: int = 0
-    was: tuple[QPState, ...] = ()
 
 
 class Machine(Protocol):
@@ -80,15 +70,17 @@ class Machine(Protocol):
 class Imagined:
     """A queue pair that is nowhere: a RoCE port with an active MTU of 1024, two GIDs, a queue of 16.
 
+    It is connected to itself, as a real one that is walked: what it sends meets the receives that it has posted.
+
     Attributes:
         history: what was done, oldest first.
     """
 
     type: Kind
     driver: str | None = None
-    facts: Facts = Facts()
+    facts: Facts = field(default_factory=Facts)
     history: list[Step] = field(default_factory=list)
-    where: str = "imagined"
+    where: str = "imagined, connected to itself"
     _past: list[Facts] = field(default_factory=list)
 
     @property
@@ -98,13 +90,14 @@ class Imagined:
 
     @property
     def custom(self) -> dict[str, Any]:
-        """What is given unless told otherwise; the address is a peer that the port can reach."""
-        return CUSTOM | {"ah_attr": AddressVector(port_num=1, grh=GlobalRoute(dgid="::ffff:192.0.2.7", sgid_index=1))}
+        """What is given unless told otherwise: its own address and number."""
+        address = AddressVector(port_num=1, grh=GlobalRoute(dgid=str(_GIDS[1].gid), sgid_index=1))
+        return CUSTOM | {"ah_attr": address, "dest_qp_num": _NUMBER}
 
     def _request(self, **act: Any) -> Request:
         now = self.facts
         qp = facts_of(
-            self.type, state=now.state, port_num=now.port_num, qp_num=0x11, recv_posted=now.receives,
+            self.type, state=now.state, port_num=now.port_num, qp_num=_NUMBER, recv_posted=now.receives,
             outstanding=now.sends, srq=False, was=now.was, sq_draining=0,
             cap=QPCap(max_send_wr=_DEPTH, max_recv_wr=_DEPTH, max_send_sge=1, max_recv_sge=1),
         )  # fmt: skip
@@ -122,15 +115,12 @@ class Imagined:
         start, now = self.state, self.facts
         number = enum_value(QPState, attr.qp_state)
         goal = start if number is None else QPState(number)  # without STATE it stays
-        said = _fate(now, goal)
         was = (*now.was, start) if start is not RESET or now.was else now.was
         port = as_int(attr.port_num) if attr.port_num is not None else now.port_num
         after = replace(now, state=goal, port_num=None if goal is RESET else port)
         after = replace(after, was=was if goal != start else now.was)
-        if goal in (RESET, ERR):
-            after = replace(after, sends=0, receives=0)
-        elif goal is RTS:
-            after = replace(after, sends=0)
+        retries = as_int(attr.rnr_retry)
+        after, said = carried_out(replace(after, rnr_retry=now.rnr_retry if retries is None else retries), self.type)
         self._go(words, after)
         return report, said
 
@@ -145,14 +135,13 @@ class Imagined:
         if any(finding.rule == "post-flushes" for finding in report.findings):
             self._go(words, now)
             return report, "it completes at once: WR_FLUSH_ERR"
-        if queue == "recv":
-            self._go(words, replace(now, receives=now.receives + 1))
-            return report, f"{now.receives + 1} posted, waiting for the peer's messages"
-        if now.state is SQD:
-            self._go(words, replace(now, sends=now.sends + 1))
+        sends = queue == "send"
+        posted = replace(now, sends=now.sends + sends, receives=now.receives + (not sends))
+        after, said = carried_out(posted, self.type)
+        self._go(words, after)
+        if sends and now.state is SQD:
             return report, "queued: it waits until SQD → RTS"
-        self._go(words, now)
-        return report, "it goes out, the peer acknowledges: SUCCESS"
+        return report, said or f"{after.receives} posted, waiting for messages"
 
     def fail(self, words: str) -> str:
         """Let a send fail, as only the hardware can. Raises ValueError where none is sent."""
@@ -162,11 +151,9 @@ class Imagined:
         if self.state is not start:
             raise ValueError(f"in {self.state.name} nothing is sent, so nothing can fail; that takes {start.name}")
         said = f"{when}: the hardware moves to {goal.name}. The send completes with its own status (RETRY_EXC_ERR, say)"
-        receives = 0 if goal is ERR else self.facts.receives
-        if self.facts.receives > receives:
-            said += f", and {self.facts.receives} receives as WR_FLUSH_ERR"
-        self._go(words, replace(self.facts, state=goal, sends=0, receives=receives, was=(*self.facts.was, start)))
-        return said
+        after, flushed = carried_out(replace(self.facts, state=goal, was=(*self.facts.was, start)), self.type)
+        self._go(words, after)
+        return f"{said}; {flushed}" if flushed else said
 
     def undo(self) -> Step:
         """Take the last step back. Raises IndexError where there is none."""
@@ -182,14 +169,3 @@ class Imagined:
         self.facts = after
 
 
-def _fate(now: Facts, goal: QPState) -> str:
-    """What becomes of the work on the way to *goal*."""
-    parts = [f"{count} {what}" for count, what in ((now.sends, "sends"), (now.receives, "receives")) if count]
-    work = " and ".join(parts)
-    if work and goal is RESET:
-        return f"{work} are gone, without any completion"
-    if work and goal is ERR:
-        return f"{work} complete as WR_FLUSH_ERR"
-    if now.sends and goal is RTS:
-        return f"the {now.sends} sends that waited go out: SUCCESS"
-    return ""

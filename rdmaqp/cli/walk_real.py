@@ -91,8 +91,17 @@ class Real:
             self.qp.post_recv(self.memory, _BYTES, _BYTES, wr_id=len(self.history))
         self._calls.append(None)
         self.history.append(Step(words, state, self.state))
-        said = self._completions(wait=queue == "send" or state is QPState.ERR)
-        return report, said or ("no completion so far" if queue == "send" else "posted")
+        said = self._completions(wait=bool(self.qp.outstanding) or state is QPState.ERR)
+        return report, said or (self._why_none() if queue == "send" else "posted")
+
+    def _why_none(self) -> str:
+        """Why a send has not completed, as far as it can be known, and what to do."""
+        if self.state is QPState.SQD:
+            return "no completion so far: it waits until SQD → RTS"
+        if not self.qp.recv_posted:
+            return ("no completion so far: the peer, which is this queue pair itself, has no receive posted, and the "
+                    "send is tried again as often as rnr_retry says. Type recv, and it completes")
+        return "no completion so far: look, and rdmaqp devices, say whether port and queue pair are up"
 
     def _completions(self, *, wait: bool) -> str:
         """What has completed, in words."""

@@ -133,12 +133,19 @@ def answer(report: Report) -> None:
 def happened(said: str) -> None:
     """What became of it."""
     if said:
-        out.print(Text.assemble(("  ⇢ ", "bold cyan"), said))
+        _signed("⇢", "bold cyan", said)
 
 
 def trouble(said: str) -> None:
     """What could not be understood or done."""
-    out.print(Text.assemble(("  ? ", "bold yellow"), said))
+    _signed("?", "bold yellow", said)
+
+
+def _signed(sign: str, style: str, said: str) -> None:
+    """A paragraph beside its sign."""
+    table = Table.grid(padding=(0, 1))
+    table.add_row(Text(f"  {sign}", style), Text(said))
+    out.print(table)
 
 
 def history(machine: Machine) -> None:

@@ -160,12 +160,13 @@ class Exchange(Wire):
 
     def _send(self, message: frames.Message, deadline: Deadline, what: str) -> None:
         try:
-            self._channel.send(frames.encode(message), deadline, what)
-        except GoneError:
-            # It may have said why before it went; that says more than a broken pipe.
-            with suppress(GoneError):
-                self.check_peer()
-            raise
+            return self._channel.send(frames.encode(message), deadline, what)
+        except GoneError as error:
+            gone = error
+        # It may have said why before it went; that says more than a broken pipe, and is no consequence of it.
+        with suppress(GoneError):
+            self.check_peer()
+        raise gone
 
     def _expect(self, kind: str, deadline: Deadline, awaiting: str) -> frames.Message:
         message = self._early.popleft() if self._early else self._receive(deadline, awaiting)

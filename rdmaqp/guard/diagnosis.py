@@ -53,7 +53,8 @@ def _failed(scene: Scene, sheet: Sheet, number: int) -> None:
     found = [(finding, standing(scene, number, finding)) for finding in scene.report.findings]
     for finding, how in found:
         if how == "proved":
-            sheet.add(finding.rule, how, _words(finding))
+            said = f". {scene.name} says so by {errno_name(number)}" if finding.rule == "post-state" else ""
+            sheet.add(finding.rule, how, _words(finding) + said)
     if scene.act in ("modify", "ah") and number in OF_ADDRESS:
         unreached.judge(scene, sheet, number)
     for finding, how in found:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rdmaqp.guard.cause import Standing
     from rdmaqp.guard.scene import Act
 
@@ -29,6 +32,13 @@ class Answer(NamedTuple):
 
 _MLX5 = "net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err()"
 _MLX4 = "net/ethernet/mellanox/mlx4/cmd.c, mlx4_status_to_errno()"
+
+
+
+def _post(driver: str, number: int, cause: str, why: str, source: str) -> Answer:
+    """What a user library means when it takes no work; its *source* is under ``providers/`` in rdma-core."""
+    return Answer(driver, number, cause, "likely", why, f"rdma-core providers/{source}", ("post",))
+
 
 ANSWERS = (
     Answer("mlx5", errno.EREMOTEIO, "firmware-refused", "proved", "the firmware answered with an error status", _MLX5),
@@ -64,6 +74,34 @@ ANSWERS = (
     Answer("rxe", errno.ENOMEM, "driver-refused", "proved", "no memory for the responder's resources "
            "(max_dest_rd_atomic); the state has changed all the same: ask for it",
            "infiniband/sw/rxe/rxe_qp.c, rxe_qp_from_attr()", ("modify",)),
+    # Of posts. Each library looks at the state that it has seen itself, and says "too early" in its own way.
+    _post("mlx5", errno.ENOMEM, "post-full", "the queue is full: reap completions. Or this handle has not led the "
+          "queue pair to RTS (it allows no pieces before), or the request has more pieces than max_send_sge",
+          "mlx5/qp.c, mlx5_post_send(); mlx5/verbs.c, set_qp_operational_state()"),
+    _post("mlx5", errno.EINVAL, "post-opcode", "an opcode that its table has not; a receive in RESET; with ibv_wr_…, a "
+          "state before RTS", "mlx5/qp.c, mlx5_post_send(), mlx5_send_wr_complete_error()"),
+    _post("rxe", errno.EINVAL, "post-state", "its library takes the queue pair to be before RTS (a receive: in RESET). "
+          "The request lies in the ring all the same, and goes out with the next one posted in RTS: go through RESET, "
+          "which empties the ring",
+          "rxe/rxe.c, rxe_post_send(), rxe_post_recv()"),
+    _post("hns", errno.EINVAL, "post-state", "its library takes the queue pair to be before RTS (a receive: in RESET)",
+          "hns/hns_roce_u_hw_v2.c, check_qp_send(), check_qp_recv()"),
+    _post("efa", errno.EINVAL, "post-state", "sends are taken in RTS and SQD only, receives neither in RESET nor in "
+          "ERR", "efa/verbs.c, efa_post_send_validate(), efa_post_recv_validate()"),
+    _post("mana", errno.EINVAL, "post-state", "sends are taken in RTS only, receives neither in RESET nor in ERR",
+          "mana/wr.c"),
+    _post("qedr", errno.EINVAL, "post-state", "sends are taken in RTS, SQD and ERR only, receives not in RESET",
+          "qedr/qelr_verbs.c"),
+    _post("erdma", errno.EIO, "post-state", "the queue pair is in ERR: bring it up again", "erdma/erdma_verbs.c"),
+    _post("siw", errno.ENOMEM, "post-full", "the queue is full: reap completions", "siw/siw.c"),
+)
+
+
+#: How each user library says that the state does not take the work; several never look at it, and take everything.
+SAYS_STATE: Mapping[str, frozenset[int]] = MappingProxyType(
+    dict.fromkeys(("rxe", "hns", "efa", "mana", "qedr"), frozenset({errno.EINVAL}))
+    | dict.fromkeys(("mlx4", "irdma", "bnxt_re", "siw"), frozenset())
+    | {"mlx5": frozenset({errno.ENOMEM, errno.EINVAL}), "erdma": frozenset({errno.EIO})}
 )
 
 

@@ -10,6 +10,8 @@ import errno
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rdmaqp.guard.driver_errnos import SAYS_STATE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -107,6 +109,8 @@ def standing(scene: Scene, number: int, finding: Finding) -> Standing | None:
     exception = _EXCEPTIONS.get(finding.rule) if scene.act in ("modify", "ah") else None
     if usual is None or finding.severity == "note":
         return None
+    if finding.rule == "post-state" and number not in SAYS_STATE.get(scene.driver or "", (number,)):
+        return None  # that is not how this library says it
     if scene.unasked and number in OF_ADDRESS and number != errno.ENODATA:
         return None  # nobody looked there
     if exception is not None and number == errno.EINVAL:

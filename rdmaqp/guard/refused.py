@@ -29,7 +29,8 @@ def judge(scene: Scene, sheet: Sheet, number: int) -> None:
     """Note what *number* means for this act and this driver, besides the rules."""
     row = of_driver(scene.driver, scene.act, number)
     if row is not None:
-        sheet.add(row.cause, row.standing, f"{row.why} ({row.source}). Look at {look_at(scene.driver)}")
+        look = "" if scene.act == "post" else f" Look at {look_at(scene.driver)}"  # nobody logs a post
+        sheet.add(row.cause, row.standing, f"{row.why} ({row.source}).{look}")
     act = _BY_ACT.get(scene.act)
     if act is not None:
         act(scene, sheet, number)

@@ -80,14 +80,56 @@ def test_work_goes_where_the_states_send_it() -> None:
     machine = walked(QPType.RC, None, INIT, RTR, RTS, SQD)
     assert "waits" in machine.post("send", "send")[1]
     assert machine.facts.sends == 1
-    assert "go out" in machine.modify(sheet(SQD, RTS, QPType.RC, machine.custom), "")[1]
-    assert machine.facts.sends == 0
+    machine.post("recv", "recv")
+    assert "goes out" in machine.modify(sheet(SQD, RTS, QPType.RC, machine.custom), "")[1]
+    assert (machine.facts.sends, machine.facts.receives) == (0, 0)
     machine.post("recv", "recv")
     assert "WR_FLUSH_ERR" in machine.fail("fail")
     assert (machine.state, machine.facts.receives) == (ERR, 0)
     assert "WR_FLUSH_ERR" in machine.post("recv", "recv")[1]
     with pytest.raises(ValueError, match="nothing can fail"):
         machine.fail("fail")
+
+
+def test_a_send_that_finds_no_receive_waits_and_says_what_to_do() -> None:
+    """As hardware does: a reliable peer says not ready, and is asked again."""
+    machine = walked(QPType.RC, None, INIT, RTR, RTS)
+    said = machine.post("send", "send")[1]
+    assert "no completion" in said
+    assert "Type recv" in said
+    assert machine.post("send", "send")[1].count("2 sends are") == 1
+    assert machine.facts.sends == 2
+    assert "it goes out and meets a receive: both complete, SUCCESS" in machine.post("recv", "recv")[1]
+    assert (machine.facts.sends, machine.facts.receives) == (1, 0)
+    assert "2 receives" not in machine.post("recv", "recv")[1]
+    assert machine.post("recv", "recv")[1] == "1 posted, waiting for messages"
+    assert "SUCCESS" in machine.post("send", "send")[1]
+    assert (machine.facts.sends, machine.facts.receives) == (0, 0)
+    machine.post("send", "send")
+    assert "1 send is flushed: WR_FLUSH_ERR" in machine.modify(sheet(RTS, ERR, QPType.RC, machine.custom), "")[1]
+
+
+def test_a_send_that_finds_no_receive_too_often_breaks_the_connection() -> None:
+    machine = walked(QPType.RC, None, INIT, RTR)
+    attr = sheet(RTR, RTS, QPType.RC, machine.custom)
+    attr.rnr_retry = 2
+    machine.modify(attr, "")
+    said = machine.post("send", "send")[1]
+    assert "not ready 3 times" in said
+    assert "RNR_RETRY_EXC_ERR" in said
+    assert machine.state is ERR
+
+
+@pytest.mark.parametrize("kind", [QPType.UC, QPType.UD, QPType.RAW_PACKET])
+def test_an_unreliable_message_without_a_receive_is_dropped(kind: QPType) -> None:
+    machine = walked(kind, None, INIT, RTR, RTS)
+    said = machine.post("send", "send")[1]
+    assert "SUCCESS. No receive is posted, so the message is dropped" in said
+    assert machine.facts.sends == 0
+
+
+def test_what_goes_to_anothers_shared_queue_completes() -> None:
+    assert "shared receive queue: SUCCESS" in walked(QPType.XRC_SEND, None, INIT, RTR, RTS).post("send", "")[1]
 
 
 def test_the_queue_has_an_end() -> None:
@@ -214,6 +256,7 @@ def test_a_real_queue_pair(null_device: NullDevice) -> None:
     assert done.returncode == 0, done.stderr
     assert "RTS ▸ undo" in done.stdout
     assert "this queue pair is real" in done.stdout
+    assert re.search(r"▸ send\n  ⇢ (?:no completion so far: \S|work request \d+ completed)", done.stdout)
     assert done.stdout.rstrip().endswith("RTR ▸")
     made = [call["call"] for call in null_device.calls("ibv_create_qp", "ibv_modify_qp", "ibv_destroy_qp")]
     up = ["ibv_create_qp", *["ibv_modify_qp"] * 3, "ibv_destroy_qp"]

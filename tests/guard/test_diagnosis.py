@@ -373,6 +373,28 @@ def test_posts() -> None:
     assert failing(unknown, errno.ENOMEM)["post-inline"] == "ruled-out"
 
 
+@pytest.mark.parametrize(("driver", "state", "number", "cause", "how"), [
+    ("mlx5", "INIT", errno.ENOMEM, "post-state", "proved"), ("mlx5", "RTS", errno.ENOMEM, "post-full", "likely"),
+    ("mlx5", "RTS", errno.EINVAL, "post-opcode", "likely"), ("rxe", "RTR", errno.EINVAL, "post-state", "proved"),
+    ("rxe", "RTR", errno.ENOMEM, "post-state", None), ("rxe", "RTS", errno.EINVAL, "post-state", "likely"),
+    ("efa", "ERR", errno.EINVAL, "post-state", "proved"), ("erdma", "ERR", errno.EIO, "post-state", "proved"),
+    ("mlx4", "INIT", errno.EINVAL, "post-state", None), ("irdma", "RESET", errno.EINVAL, "post-state", None),
+    ("siw", "RTS", errno.ENOMEM, "post-full", "likely"), ("qedr", "RTS", errno.EINVAL, "post-state", "likely"),
+])  # fmt: skip
+def test_what_a_user_library_means_when_it_takes_no_work(
+    driver: str, state: str, number: int, cause: str, how: str | None
+) -> None:
+    """facts of each library: how it says "too early", if at all, and what its ENOMEM is in RTS."""
+    request = post(state=state, driver=driver) | {"device": {"driver": driver}}
+    assert failing(request, number).get(cause) == how
+
+
+def test_a_post_that_was_too_early_says_how_its_library_says_so() -> None:
+    found = causes_of(post(state="INIT") | {"failed": {"errno": errno.ENOMEM}})
+    assert found["post-state"].why.endswith("mlx5 says so by ENOMEM")
+    assert "Look at" not in found["post-state"].why
+
+
 # ---------------------------------------------------------------------- completions
 
 
