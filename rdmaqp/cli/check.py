@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             raise error.reason from None
         except OSError as error:
             _complain(name, f"{error.strerror or error}", total)
-    if not args.json:
+    if not args.json and any(total[verdict] for verdict in _VERDICTS):  # else all has been said
         print(_summary(total))
     sys.stdout.flush()
     return 2 if total["unreadable"] else 1 if total["refuse"] else 0

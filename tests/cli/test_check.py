@@ -120,6 +120,13 @@ def test_a_byte_order_mark_is_no_trouble(rdmaqp: Rdmaqp) -> None:
     assert rdmaqp("check", "-", text=b"\xef\xbb\xbf" + lines(GOOD).encode()).returncode == 0
 
 
+def test_where_nothing_could_be_read_no_summary_counts_it_as_a_request(rdmaqp: Rdmaqp) -> None:
+    for arguments, text in (("nosuch",), ""), (("-",), "x\n"):
+        done = rdmaqp("check", *arguments, text=text)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) == 1
+
+
 def test_human_output(rdmaqp: Rdmaqp) -> None:
     done = rdmaqp("check", "-", text=lines(GOOD | {"id": "first"}, BAD, "x\n"))
     assert done.stdout.startswith("passes  stdin:1  id first\n  RC queue pair, RESET → INIT: nothing wrong\n")
