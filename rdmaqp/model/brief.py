@@ -11,7 +11,7 @@ from rdmaqp.model.enums import AccessFlag
 #: Numbers that are compared digit by digit.
 _HEX = frozenset({
     "wr_id", "qp_num", "dest_qp_num", "src_qp", "sees_qp_num", "qkey", "psn", "rq_psn", "sq_psn", "sees_psn", "pkey",
-    "lid", "dlid", "sm_lid", "addr", "lkey", "rkey", "mask", "vendor_err", "vendor_id", "wc_flags", "page_size_cap",
+    "lid", "sm_lid", "addr", "lkey", "rkey", "mask", "vendor_err", "vendor_id", "wc_flags", "page_size_cap",
     "node_guid", "sys_image_guid", "port_cap_flags", "port_cap_flags2", "flags",
 })  # fmt: skip
 _ACCESS = frozenset({"qp_access_flags", "access_flags", "access"})
