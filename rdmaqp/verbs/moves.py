@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import QPState
-from rdmaqp.model.steps import CUSTOMARY, BringUp, as_agreed, bring_up, is_connected, step_to
+from rdmaqp.model.steps import CUSTOMARY, BringUp, address_vector, as_agreed, bring_up, is_connected, step_to
 from rdmaqp.verbs import datagrams
 from rdmaqp.verbs.work_queues import WorkQueues
 
@@ -128,6 +128,7 @@ class Moves(WorkQueues):
 
     # ------------------------------------------------------------------ datagrams
 
+    @checked(address_vector)
     def destination(self, remote: Endpoint, **options: Any) -> Destination:
         """Where *remote* is, for the datagrams sent there: ``qp.send(region[0:64], to=qp.destination(remote))``.
 
@@ -141,6 +142,7 @@ class Moves(WorkQueues):
         local = self.local or self.endpoint(self.port_num or 1, psn=0)
         return datagrams.destination(self.pd, local, remote, **options)
 
+    @checked()
     def reply_to(
         self, wc: WorkCompletion, received: MemoryRegion | Slice, *, qkey: int | None = None
     ) -> Destination:  # fmt: skip
