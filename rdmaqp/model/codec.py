@@ -2,41 +2,36 @@
 
 Facts of the wrong type and unknown keys are errors that name the place (``port.link_layer``) and the nearest known
 word. A wrong *value* of an act is not: it is what the guard is there for, and reaches it as it was given.
+
+A trace says the same device, port and tables in line after line. So a text is first taken part by part, and a part
+whose text was read lately is not read again. That way only ever ends in a request: all that it does not expect, right
+or wrong, is left to :func:`decode`, which says what is wrong.
 """
 
 from __future__ import annotations
 
 import json
-import marshal
 import re
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import RequestError
-from rdmaqp.model import codec_words as words
-from rdmaqp.model.acts import Completion, Failure, Piece, Post, Registration, WROpcode
-from rdmaqp.model.attributes import FIELDS, AddressVector, GlobalRoute, QPAttr
-from rdmaqp.model.codec_words import Reader, fields
-from rdmaqp.model.endpoint import PeerRecord
-from rdmaqp.model.enums import (
-    AccessFlag,
-    AtomicCap,
-    DeviceCap,
-    DriverType,
-    GidType,
-    LinkLayer,
-    PortState,
-    QPType,
-    Transport,
-    WCStatus,
-)
-from rdmaqp.model.facts import UNLIMITED, DeviceFacts, PortFacts, ProcessFacts, QPCap, QPFacts, Region
-from rdmaqp.model.gid import GidEntry
+from rdmaqp.model.codec_shape import REQUEST
+from rdmaqp.model.codec_words import fields
+from rdmaqp.model.facts import QPFacts
 from rdmaqp.model.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from rdmaqp.model.codec_words import Reader
+
+    PartReader: TypeAlias = Callable[[str, int], tuple[Any, int]]
 
 ACTS = ("attr", "post", "create", "reg_mr", "ah")
+_ACTS = frozenset(ACTS)
+_NO_QP = QPFacts()
 
 
 def loads(text: str | bytes) -> Request:
@@ -45,8 +40,38 @@ def loads(text: str | bytes) -> Request:
     Raises:
         RequestError: it is not JSON, has a key twice, or is not a request; see :func:`decode`.
     """
+    request = _by_parts(text)
+    return decode(_parsed(text)) if request is None else request
+
+
+def decode(value: object) -> Request:
+    """Read one request from a parsed JSON object.
+
+    Raises:
+        RequestError: an unknown key (the nearest known one is named), a fact of the wrong type, not exactly one act.
+    """
     try:
-        value = _DECODER.decode(text if isinstance(text, str) else text.decode())
+        found = fields(value, REQUEST)
+    except RecursionError:
+        raise RequestError("it is nested too deeply") from None
+    return _request(found)
+
+
+def _request(found: dict[str, Any]) -> Request:
+    if len(found.keys() & _ACTS) != 1:
+        acts = " and ".join(act for act in ACTS if act in found)
+        raise RequestError(f"a request has exactly one act of {', '.join(ACTS)}; this has {acts or 'none'}")
+    if "qp" not in found:
+        found["qp"] = _NO_QP
+    return Request(**found)
+
+
+# ---------------------------------------------------------------------- a text as a whole
+
+
+def _parsed(text: str | bytes) -> Any:
+    try:
+        return _DECODER.decode(text if isinstance(text, str) else text.decode())
     except RequestError:
         raise
     except RecursionError:
@@ -56,7 +81,6 @@ def loads(text: str | bytes) -> Request:
         raise RequestError(f"not JSON: {where} is not UTF-8") from None
     except ValueError as error:
         raise RequestError(f"not JSON: {str(error)[:200]}") from None
-    return decode(value)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -74,202 +98,68 @@ def _no_number(name: str) -> Any:
 
 #: Made once: making it costs as much as reading a short request.
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
+_value_at = _DECODER.raw_decode
 
 
-def decode(value: object) -> Request:
-    """Read one request from a parsed JSON object.
+# ---------------------------------------------------------------------- a text part by part
 
-    Raises:
-        RequestError: an unknown key (the nearest known one is named), a fact of the wrong type, not exactly one act.
+
+def _read(read: Reader) -> PartReader:
+    """What *read* makes of the value at a place of a text, and where that ends."""
+    def at(text: str, start: int) -> tuple[Any, int]:
+        value, end = _value_at(text, start)
+        if value is None:
+            raise RequestError("null is left out by decode()")
+        return read(value), end
+
+    return at
+
+
+def _remembered(read: Reader, closing: str) -> PartReader:
+    """The same, with what was read lately, by its text.
+
+    An object or a list shows by itself where it ends: where a text goes on with the whole of one that was read before,
+    the same one stands there. So the end need only be guessed, by the next closing bracket. A wrong guess is the text
+    of nothing, and is not found.
     """
+    read_at = _read(read)
+    known: dict[str, Any] = {}
+
+    def at(text: str, start: int) -> tuple[Any, int]:
+        guess = text[start : text.find(closing, start) + 1]
+        found = known.get(guess)
+        if found is not None:
+            return found, start + len(guess)
+        found, end = read_at(text, start)
+        if len(known) >= 256:
+            known.clear()
+        if end - start < 8192:
+            known[text[start:end]] = found
+        return found, end
+
+    return at
+
+
+_PARTS: dict[str, PartReader] = {name: _read(read) for name, read in REQUEST.items()} | {
+    name: _remembered(REQUEST[name], "}") for name in ("device", "port", "pkeys", "qp", "peer", "process")
+} | {name: _remembered(REQUEST[name], "]") for name in ("gids", "mask")}
+
+_SPACE = r"[ \t\n\r]*"
+#: The first brace of a text, or a comma; then a key, as far as its value.
+_NEXT = re.compile(rf'(?:\A{{|{_SPACE},){_SPACE}"([a-z_]+)"{_SPACE}:{_SPACE}').match
+
+
+def _by_parts(text: str | bytes) -> Request | None:
+    """The request, where *text* is one, with nothing unusual about its parts."""
+    found: dict[str, Any] = {}
+    count = end = 0
     try:
-        found = fields(value, _REQUEST)
-    except RecursionError:
-        raise RequestError("it is nested too deeply") from None
-    acts = [act for act in ACTS if act in found]
-    if len(acts) != 1:
-        has = " and ".join(acts) if acts else "none"
-        raise RequestError(f"a request has exactly one act of {', '.join(ACTS)}; this has {has}")
-    return Request(qp=found.pop("qp", None) or QPFacts(), **found)
-
-
-# ---------------------------------------------------------------------- facts
-
-
-def _made(kind: type[Any], readers: Mapping[str, Reader]) -> Reader:
-    return lambda value: kind(**fields(value, readers))
-
-
-def _remembered(read: Reader) -> Reader:
-    """*read*, with what it read lately: the same device, port and table stand in line after line of a trace."""
-    known: dict[bytes, Any] = {}
-
-    def again(value: Any) -> Any:
-        try:
-            key = marshal.dumps(value, 2)  # of all that JSON has, types told apart; no references
-        except ValueError:  # nested deeper than that goes
-            return read(value)
-        found = known.get(key)
-        if found is None:
-            found = read(value)
-            if len(known) >= 256:
-                known.clear()
-            if len(key) < 8192:
-                known[key] = found
-        return found
-
-    return again
-
-
-def _kernel(value: object) -> tuple[int, int]:
-    match = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", value) if isinstance(value, str) else None
-    if match is None:
-        raise RequestError(f"{words.shown(value)} is not a kernel release such as \"6.12\"")
-    return int(match[1]), int(match[2])
-
-
-def _gids(value: object) -> dict[int, GidEntry]:
-    entries = {}
-    for place, item in enumerate(words.listed(value)):
-        try:
-            found = fields(item, _GID)
-            if "index" not in found or "gid" not in found:
-                raise RequestError("an entry has an index and a gid")
-            if found["index"] in entries:
-                raise RequestError(f"index {found['index']} is there twice")
-        except RequestError as error:
-            raise error.within(f"[{place}]") from None
-        if item.get("netdev", 0) is None:
-            found["netdev"] = ""  # known to have none
-        entries[found["index"]] = GidEntry(**found)
-    return entries
-
-
-def _pkeys(value: object) -> dict[int, int]:
-    if not isinstance(value, dict):
-        raise RequestError(f"{words.shown(value)} is not an object of index and key")
-    keys = {}
-    for index, key in value.items():
-        try:
-            keys[words.number(int(index) if index.isascii() and index.isdecimal() and len(index) < 6 else index)] = (
-                words.number(key)
-            )
-        except RequestError as error:
-            raise error.within(words.shown(index)) from None
-    return keys
-
-
-def _process(value: object) -> ProcessFacts:
-    found = fields(value, _PROCESS)
-    if isinstance(value, dict) and value.get("memlock", 0) is None:
-        found["memlock"] = UNLIMITED
-    return ProcessFacts(**found)
-
-
-def _errno(value: object) -> Failure:
-    found = fields(value, {"errno": words.error_number})
-    if "errno" not in found:
-        raise RequestError('it says how: {"errno": 22}')
-    return Failure(abs(found["errno"]))
-
-
-def _completion(value: object) -> Completion:
-    found = fields(value, {"status": words.status(WCStatus), "vendor_err": words.number, "wr_id": words.number})
-    if "status" not in found:
-        raise RequestError('it says how: {"status": 12}')
-    return Completion(**found)
-
-
-# ---------------------------------------------------------------------- acts: the structure is strict, values are not
-
-
-def _route(value: object) -> Any:
-    return GlobalRoute(**_ROUTE_UNKNOWN | fields(value, _ROUTE)) if isinstance(value, dict) else value
-
-
-def _address(value: object) -> Any:
-    return AddressVector(**_ADDRESS_UNKNOWN | fields(value, _ADDRESS)) if isinstance(value, dict) else value
-
-
-def _post(value: object) -> Post:
-    found = fields(value, _POST)
-    if "queue" not in found:
-        raise RequestError('it says which queue: "send" or "recv"')
-    return Post(**found)
-
-
-def _pieces(value: object) -> tuple[Piece, ...]:
-    return words.each(value, _PIECE)
-
-
-# ---------------------------------------------------------------------- the shape, as data
-
-_n, _t, _loose = words.number, words.text, words.loose
-_STATE = words.state
-_FLAGS = words.flags(AccessFlag)
-_FLAGS_LOOSE = words.flags_loose(AccessFlag)
-
-_DEVICE: dict[str, Reader] = {
-    "name": _t, "driver": _t, "transport": words.member(Transport), "phys_port_cnt": _n, "max_qp": _n,
-    "max_qp_wr": _n, "max_sge": _n, "max_qp_rd_atom": _n, "max_qp_init_rd_atom": _n, "max_res_rd_atom": _n,
-    "atomic_cap": words.member(AtomicCap), "device_cap_flags": words.flags(DeviceCap), "res_rd_atom_in_use": _n,
-    "qp_in_use": _n,
-}  # fmt: skip
-_PORT: dict[str, Reader] = {
-    "num": _n, "state": words.member(PortState), "link_layer": words.member(LinkLayer), "active_mtu": words.mtu,
-    "max_mtu": words.mtu, "lid": _n, "lmc": words.lmc, "gid_tbl_len": _n, "pkey_tbl_len": _n,
-    "grh_required": words.switch,
-}  # fmt: skip
-_GID: dict[str, Reader] = {"index": _n, "gid": words.gid, "type": words.member(GidType), "netdev": _t}
-_CAP: dict[str, Reader] = dict.fromkeys(QPCap.__slots__, _n)
-_QP: dict[str, Reader] = {
-    "type": words.member(QPType), "state": _STATE, "port_num": _n, "qp_num": _n, "access_flags": _FLAGS,
-    "recv_posted": _n, "outstanding": _n, "srq": words.switch, "pkey_index": _n, "sgid": words.gid,
-    "cap": _made(QPCap, _CAP), "was": lambda value: tuple(words.each(value, _STATE)),
-    "driver_type": words.named(DriverType), "qkey": _n, "sq_draining": _n, "pd": words.tag,
-}  # fmt: skip
-_PROCESS: dict[str, Reader] = {"privileged": words.switch, "memlock": _n, "ipc_lock": words.switch}
-_REGION: dict[str, Reader] = {
-    "addr": _n, "length": _n, "lkey": _n, "rkey": _n, "access": _FLAGS, "pd": words.tag,
-}  # fmt: skip
-_PEER: dict[str, Reader] = {
-    "qp_num": _n, "psn": _n, "qp_type": words.member(QPType), "link_layer": words.member(LinkLayer), "lid": _n,
-    "gid": words.gid, "gid_index": _n, "gid_type": words.member(GidType), "path_mtu": words.mtu,
-    "max_rd_atomic": _n, "max_dest_rd_atomic": _n, "pkey": _n, "pkey_index": _n, "port_num": _n,
-    "port_state": words.member(PortState), "grh_required": words.switch, "lmc": words.lmc, "qkey": _n, "rx_depth": _n,
-    "sees_qp_num": _n, "sees_psn": _n,
-}  # fmt: skip
-_ROUTE: dict[str, Reader] = dict.fromkeys(GlobalRoute.__slots__, _loose) | {"dgid": lambda value: value}
-_ROUTE_UNKNOWN: dict[str, Any] = dict.fromkeys(_ROUTE)
-_ADDRESS: dict[str, Reader] = dict.fromkeys(AddressVector.__slots__, _loose) | {"grh": _route}
-_ADDRESS_UNKNOWN: dict[str, Any] = dict.fromkeys(_ADDRESS)
-_ATTR: dict[str, Reader] = dict.fromkeys(FIELDS, _loose) | {
-    "ah_attr": _address, "alt_ah_attr": _address, "qp_access_flags": _FLAGS_LOOSE, "cap": lambda value: value,
-}  # fmt: skip
-_PIECE = _made(Piece, {"addr": _loose, "length": _loose, "lkey": _loose})
-_POST: dict[str, Reader] = {
-    "queue": words.one_of("send", "recv"), "opcode": words.opcode(WROpcode), "num_sge": _loose, "length": _loose,
-    "inline": _loose, "sge": _pieces,
-}  # fmt: skip
-_REQUEST: dict[str, Reader] = {
-    "id": words.identity,
-    "device": _remembered(_made(DeviceFacts, _DEVICE)),
-    "port": _remembered(_made(PortFacts, _PORT)),
-    "ports": lambda value: words.each(value, _made(PortFacts, _PORT)),
-    "gids": _remembered(_gids),
-    "pkeys": _remembered(_pkeys),
-    "qp": _remembered(_made(QPFacts, _QP)),
-    "attr": _made(QPAttr, _ATTR),
-    "post": _post,
-    "create": _made(QPCap, dict.fromkeys(QPCap.__slots__, _loose)),
-    "reg_mr": _made(Registration, {"access": _FLAGS_LOOSE, "length": _loose}),
-    "ah": _address,
-    "mask": _remembered(words.mask),
-    "units": words.one_of("abi"),
-    "mrs": lambda value: words.each(value, _made(Region, _REGION)),
-    "peer": _made(PeerRecord, _PEER),
-    "process": _process,
-    "kernel": _kernel,
-    "failed": _errno,
-    "completion": _completion,
-}
+        text = text if isinstance(text, str) else text.decode()
+        while key := _NEXT(text, end):
+            name = intern(key[1])
+            found[name], end = _PARTS[name](text, key.end())
+            count += 1
+        whole = text[0] == "{" and len(found) == count and text[end:].strip(" \t\n\r") == "}"
+        return _request(found) if whole else None
+    except (ValueError, LookupError, RecursionError):
+        return None

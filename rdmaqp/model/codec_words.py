@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from math import isfinite
+from sys import intern
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rdmaqp.errors import RequestError
@@ -22,8 +23,11 @@ Reader: TypeAlias = Callable[[Any], Any]
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,64}")
 
 
-def fields(value: object, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """The values of an object, each by its reader. ``null`` is left out: it is none, or unknown."""
+def fields(value: object, readers: Mapping[str, Reader], taken: type | None = None) -> dict[str, Any]:
+    """The values of an object, each by its reader; those of the type *taken* stay as they are.
+
+    ``null`` is left out: it is none, or unknown.
+    """
     if type(value) is not dict:
         raise RequestError(f"{shown(value)} is not an object")
     found = {}
@@ -31,7 +35,9 @@ def fields(value: object, readers: Mapping[str, Reader]) -> dict[str, Any]:
     try:
         for key, item in value.items():
             if item is not None:
-                found[key] = readers[key](item)
+                read = readers[key]
+                # Interned, since a constructor compares a keyword with all that it knows, first by identity.
+                found[intern(key)] = item if type(item) is taken else read(item)
     except KeyError:
         raise RequestError(unknown("key", key, readers)) from None
     except RequestError as error:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rdmaqp.cli.check import _as_json
 from rdmaqp.guard import check
 from rdmaqp.model import codec
 
@@ -43,16 +44,12 @@ def microseconds(step: Callable[[Any], object], inputs: Sequence[Any]) -> float:
 
 
 def steps(lines: list[str]) -> None:
-    values = [json.loads(line) for line in lines]
-    decoded = [codec.decode(value) for value in values]
-    reports = [check(request) for request in decoded]
-    answers = [report.to_dict() for report in reports]
-    encode = json.JSONEncoder(ensure_ascii=False).encode
+    read = [codec.loads(line) for line in lines]
+    judged = [(request, check(request)) for request in read]
     print("a request, µs of one processor:")
     for name, step, inputs in (
-        ("JSON, each key once", codec._DECODER.decode, lines), ("to a Request", codec.decode, values),
-        ("the guard", check, decoded), ("to an answer", lambda report: report.to_dict(), reports),
-        ("to JSON", encode, answers),
+        ("text to a Request", codec.loads, lines), ("the guard", check, read),
+        ("answer to text", lambda pair: _as_json(0, *pair), judged),
     ):  # fmt: skip
         print(f"  {name:22} {microseconds(step, inputs):6.1f}")
 

@@ -7,7 +7,7 @@ import json
 import warnings
 from typing import Any
 
-from guard_requests import modify
+from guard_requests import modify, post, rtr, rts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +60,29 @@ def test_objects_that_look_like_requests(value: dict[str, Any]) -> None:
 def test_text_of_any_kind(text: str | bytes) -> None:
     with contextlib.suppress(RequestError):
         answered(check(codec.loads(text)))
+
+
+TEXTS = [json.dumps(make(), separators=spaces) for make in (rtr, rts, post) for spaces in ((", ", ": "), (",", ":"))]
+BITS = st.text('{}[]",:\\ \n01n', max_size=3) | st.sampled_from(
+    ["null", "true", "NaN", '"qp": {},', ', "qp": {}', '"attr": {}', "\u00a0", '"id": 1,', ', "peer": null'],
+)
+
+
+SPOILT = st.lists(st.tuples(st.integers(0, 1200), st.sampled_from([0, 0, 1, 30]), BITS), max_size=3)
+
+
+@MANY
+@given(st.sampled_from(TEXTS), SPOILT)
+def test_a_text_taken_part_by_part_is_read_as_strictly(text: str, spoilt: list[tuple[int, int, str]]) -> None:
+    for place, cut, bit in spoilt:
+        text = text[:place] + bit + text[place + cut :]
+    found: list[object] = []
+    for read in (codec.loads, lambda text: codec.decode(codec._parsed(text))):
+        try:
+            found.append(read(text))
+        except RequestError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
 
 
 @MANY
