@@ -169,11 +169,12 @@ def _bytes(text: str) -> bytes:
 
 def _as_json(_number: int, request: Request, report: Report) -> str:
     """``Report.to_dict()`` as text. What is the same in line after line (skipped checks) is encoded once."""
-    identity = "" if request.id is None else f'"id": {_encode(request.id)}, '
-    findings = ", ".join([_encode(finding.to_dict()) for finding in report.findings])
+    name = request.id
+    identity = "" if name is None else f'"id": {_encode(name) if type(name) is str else repr(name)}, '
+    findings = _encode([finding.to_dict() for finding in report.findings]) if report.findings else "[]"
     skipped = ", ".join(map(_skipped, report.skipped))
     causes = "" if report.causes is None else f', "causes": {_encode([cause.to_dict() for cause in report.causes])}'
-    return f'{{{identity}"verdict": "{report.verdict}", "findings": [{findings}], "skipped": [{skipped}]{causes}}}\n'
+    return f'{{{identity}"verdict": "{report.verdict}", "findings": {findings}, "skipped": [{skipped}]{causes}}}\n'
 
 
 @lru_cache(maxsize=1024)

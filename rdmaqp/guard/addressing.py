@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NO_PEER = frozenset({GID(bytes(15) + b"\1"), GID.parse("0.0.0.0"), GID.parse("255.255.255.255")})  # noqa: S104
 
 _INFINIBAND = LinkLayer.INFINIBAND
+_RTR, _UD, _ROCE_V1 = QPState.RTR, QPType.UD, GidType.ROCE_V1
 
 #: What kind of address a GID is, as bits.
 ZERO, MULTICAST, IPV4, LINK_LOCAL, NO_PEER, LOOPBACK = 1, 2, 4, 8, 16, 32
@@ -79,11 +80,11 @@ def check(case: Case, name: str, address: AddressVector) -> None:
         has_port(case.report, case.request, f"{name}.port_num", number, only_first=case.driver.first_port_only)
     if name == "alt_ah_attr":
         return _alternate(case, address)
-    if case.mask & STATE and case.goal is QPState.RTR:
+    if case.mask & STATE and case.goal is _RTR and (number is None or case.request.qp.port_num != number):
         _bound_port(case, number)
     if not case.iwarp:
         path = Path(case.report, case.request, case.driver, name, case.port, case.ethernet)
-        path.connected = path.resolves = case.type is not QPType.UD
+        path.connected = path.resolves = case.type is not _UD
         judge(path, address)
     return None
 
@@ -249,4 +250,4 @@ _LOW_HOPS = (0, 1)
 
 def _by_mac(entry: GidEntry, destination: int) -> bool:
     """RoCE v1 to a link-local address: the kernel takes the MAC from the GID, and asks neither route nor device."""
-    return entry.type is GidType.ROCE_V1 and bool(destination & LINK_LOCAL)
+    return entry.type is _ROCE_V1 and bool(destination & LINK_LOCAL)

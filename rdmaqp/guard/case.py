@@ -6,7 +6,6 @@ Everything here is plain integers: this is the part of the guard that each passi
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard.driver_rows import driver_of
@@ -17,6 +16,8 @@ from rdmaqp.model.facts import PortFacts
 from rdmaqp.model.table import TABLE, Rule, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rdmaqp.guard.drivers import Driver
     from rdmaqp.model.request import Request
 
@@ -25,8 +26,6 @@ _PORT = int(AttrMask.PORT)
 _INFINIBAND, _ETHERNET = LinkLayer.INFINIBAND, LinkLayer.ETHERNET
 _IWARP = Transport.IWARP
 NO_PORT = PortFacts()
-_VALUES = attrgetter(*QP_ATTR_NAMES)
-_NAMES = QP_ATTR_NAMES
 _BIT = {name: FIELDS[name].mask for name in QP_ATTR_NAMES}
 _ROWS = {kind: dict(rows) for kind, rows in TABLE.items()}
 _STATES = {given: QPState(code) for given, code in CODES["qp_state"].items()}
@@ -36,6 +35,23 @@ STRIPPED = {
     QPType.XRC_SEND: int(AttrMask.MAX_DEST_RD_ATOMIC | AttrMask.MIN_RNR_TIMER),
     QPType.XRC_RECV: int(AttrMask.MAX_QP_RD_ATOMIC | AttrMask.RETRY_CNT | AttrMask.RNR_RETRY),
 }
+
+
+def _reader() -> Callable[[QPAttr], tuple[dict[str, Any], int]]:
+    """The function that says what is set in a ``QPAttr``, by name, and the mask bits of that.
+
+    It is written out attribute by attribute, as :mod:`dataclasses` writes a constructor: to look for all 25 in a loop
+    takes a fifth of a judgement.
+    """
+    lines = ["def read(attr):", " given, mask = {}, 0"]
+    for name in QP_ATTR_NAMES:
+        lines += [f" if (value := attr.{name}) is not None:", f"  given[{name!r}] = value", f"  mask |= {_BIT[name]}"]
+    made: dict[str, Any] = {}
+    exec("\n".join([*lines, " return given, mask"]), made)  # noqa: S102 - all of it stands here
+    return made["read"]  # type: ignore[no-any-return]
+
+
+_what_is_set = _reader()
 
 
 class Case:
@@ -67,20 +83,18 @@ class Case:
         self.numbers: dict[str, int] = {}
         kind = self.type = qp.type
         state = self.state = qp.state
-        values = _VALUES(attr)
-        given: dict[str, Any] = {name: value for name, value in zip(_NAMES, values) if value is not None}  # noqa: B905
-        derived = 0
-        for name in given:
-            derived |= _BIT[name]
+        self.given, derived = _what_is_set(attr)
         mask = derived if request.mask is None else request.mask
-        self.given = given
         self.derived_mask = derived
         self.mask = mask if mask >= 0 else mask & 0xFFFFFFFF  # as C has it
         self.stripped = STRIPPED[kind] & mask if kind in STRIPPED else 0
         self.ignored: list[str] = []
         if derived & ~mask or self.stripped:
             self._drop_what_does_not_count()
-        goal = self.goal = self._goal(attr.qp_state) if mask & STATE else state
+        goal = state
+        if mask & STATE:
+            goal = attr.qp_state if type(attr.qp_state) is QPState else _state(attr.qp_state)
+        self.goal = goal
         self.rule: Rule | None = None
         if kind is not None and state is not None and goal is not None:
             self.rule = (_ROWS[kind] if kind in _ROWS else table_of(kind, qp.driver_type)).get((state, goal))
@@ -98,11 +112,6 @@ class Case:
         if self.request.units is None:  # a C struct always holds every field
             self.ignored = [name for name in self.given if not _BIT[name] & mask]
         self.given = {name: value for name, value in self.given.items() if _BIT[name] & mask & ~stripped}
-
-    def _goal(self, asked: object) -> QPState | None:
-        if type(asked) is QPState:
-            return asked
-        return _STATES.get(asked) if type(asked) in (str, int) else None
 
     def _port(self, attr: QPAttr) -> PortFacts:
         """The facts of the port that the call is about: the one it names, else the one bound at INIT."""
@@ -146,6 +155,10 @@ class Case:
         state = f"; the queue pair is still in {self.state.name}" if self.state is not None else ""
         return f"ibv_modify_qp was not called{state}."
 
+
+
+def _state(asked: object) -> QPState | None:
+    return _STATES.get(asked) if type(asked) in (str, int) else None
 
 
 def kind_of(request: Request) -> str:

@@ -20,6 +20,7 @@ _REMOTE_READ = int(AccessFlag.REMOTE_READ | AccessFlag.REMOTE_ATOMIC)
 _REMOTE_ATOMIC = int(AccessFlag.REMOTE_ATOMIC)
 _LIMITED = 0x8000
 _ACTIVE = PortState.ACTIVE
+RESET, INIT, RTR, RTS, *_ = QPState
 
 
 def port(report: Report, request: Request, name: str, number: int, *, only_first: bool = False) -> bool:
@@ -41,7 +42,7 @@ def _port_num(case: Case, number: int) -> None:
         return  # the address vector's is not to be set to that
     address = case.given.get("ah_attr")
     theirs = getattr(address, "port_num", number)
-    if type(theirs) is int and theirs != number and not (case.mask & STATE and case.goal is QPState.RTR):
+    if type(theirs) is int and theirs != number and not (case.mask & STATE and case.goal is RTR):
         case.report.find("port-mismatch", "ah_attr.port_num", f"{theirs} is not port_num, {number}", given=theirs,
                          allowed=str(number), fix=f"port_num={number} in both")
     raw = case.type is QPType.RAW_PACKET and case.driver.raw_on_ethernet_only
@@ -234,19 +235,19 @@ def queues(case: Case) -> None:
     qp, goal = case.request.qp, case.goal
     if not case.mask & STATE or goal is None:
         return
-    if goal is QPState.RESET:
-        if qp.outstanding and case.state is not QPState.RESET:
+    if goal is RESET:
+        if qp.outstanding and case.state is not RESET:
             case.report.find("reset-loses-completions", "qp_state", f"{qp.outstanding} sends are outstanding: RESET "
                              "drops them without completions", given="RESET",
                              fix="go to ERR first and reap the flushed completions")
         return
-    if goal is QPState.RTR and case.state is QPState.INIT and qp.recv_posted == 0 and qp.srq is False:
+    if goal is RTR and case.state is INIT and qp.recv_posted == 0 and qp.srq is False:
         _no_receive(case)
     if case.port.state is not _ACTIVE and goal in _BRING_UP:
         inactive(case.report, case.port, "port_num")
 
 
-_BRING_UP = frozenset({QPState.INIT, QPState.RTR, QPState.RTS})
+_BRING_UP = frozenset({INIT, RTR, RTS})
 _WITHOUT_RECEIVES = frozenset({QPType.XRC_SEND, QPType.XRC_RECV})
 
 

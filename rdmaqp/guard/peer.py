@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _PAIRS = {QPType.XRC_SEND: QPType.XRC_RECV, QPType.XRC_RECV: QPType.XRC_SEND}
 _LIMITED = 0x8000
+_UD, _DRIVER, _INFINIBAND = QPType.UD, QPType.DRIVER, LinkLayer.INFINIBAND
+_UNKNOWN_LAYER = (None, LinkLayer.UNSPECIFIED)
+_FINE = (None, PortState.ACTIVE, PortState.NOP)
 
 #: What cannot be compared without a record, by the state that the call leads to.
 _NEEDS_PEER = {
@@ -45,15 +48,14 @@ def check(case: Case) -> None:
 
 def _kind(case: Case, peer: PeerRecord) -> None:
     report, own = case.report, case.type
-    if own is not None and own is not QPType.DRIVER and peer.qp_type not in (None, _PAIRS.get(own, own)):
+    if own is not None and own is not _DRIVER and peer.qp_type not in (None, _PAIRS.get(own, own)):
         report.find("peer-qp-type", "qp_type", f"ours is {own.name}, the peer's {peer.qp_type.name}",
                     given=own.name, allowed=_PAIRS.get(peer.qp_type, peer.qp_type).name)
     layer = case.port.link_layer
-    unknown = (None, LinkLayer.UNSPECIFIED)
-    if layer not in unknown and peer.link_layer not in unknown and layer is not peer.link_layer:
+    if layer not in _UNKNOWN_LAYER and peer.link_layer not in _UNKNOWN_LAYER and layer is not peer.link_layer:
         report.find("peer-link-layer", "link_layer", f"ours is {layer.name if layer else '?'}, the peer's "
                     f"{peer.link_layer.name if peer.link_layer else '?'}", fix="choose ports of one kind at both ends")
-    if peer.port_state not in (None, PortState.ACTIVE, PortState.NOP):
+    if peer.port_state not in _FINE:
         report.find("peer-port-inactive", "port_state", f"the peer's port is {peer.port_state.name}",
                     given=peer.port_state.name, allowed="ACTIVE", fix="bring the link up there")
     number = case.request.qp.qp_num
@@ -96,7 +98,7 @@ def _numbers(case: Case, peer: PeerRecord) -> None:
         if value is not None and theirs is not None and value != theirs:
             report.find(rule, name, f"{value:#x} is not what the peer says, {theirs:#x}", given=value,
                         allowed=f"{theirs:#x}", fix=f"{name}={theirs:#x}")
-    if case.type is QPType.UD and peer.qkey is not None:
+    if case.type is _UD and peer.qkey is not None:
         key = numbers.get("qkey", case.request.qp.qkey)
         if key is not None and key != peer.qkey:
             report.find("peer-qkey", "qkey", f"{key:#x} here, {peer.qkey:#x} at the peer", given=f"{key:#x}",
@@ -130,7 +132,7 @@ def _address(case: Case, peer: PeerRecord, address: AddressVector) -> None:
                              given=str(destination), allowed=str(gid), fix=f"dgid={str(gid)!r}")
         _gid_type(case, peer, gid, route.sgid_index)
     same_subnet = entry is None or gid is None or entry.gid.subnet_prefix == gid.subnet_prefix
-    if case.port.link_layer is LinkLayer.INFINIBAND and peer.lid and type(address.dlid) is int and (
+    if case.port.link_layer is _INFINIBAND and peer.lid and type(address.dlid) is int and (
         not address.uses_grh or (entry is not None and same_subnet and address.dlid)
     ):  # fmt: skip
         last = peer.lid + (1 << min(peer.lmc or 0, 7)) - 1

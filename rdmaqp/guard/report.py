@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from rdmaqp.guard.rules import RULES, Severity
@@ -17,8 +16,7 @@ class GuardWarning(UserWarning):
     """Something legal that usually is a mistake. Filter it with :mod:`warnings`, as any other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that the guard has to say.
 
     Attributes:
@@ -52,12 +50,17 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """The finding in the form of the check contract."""
-        values = {
-            "rule": self.rule, "severity": self.severity, "field": self.field, "given": self.given,
-            "allowed": self.allowed, "message": f"{self.field}: {self.message}", "fix": self.fix,
-            "source": self.source or RULES[self.rule].source,
-        }
-        return {key: value for key, value in values.items() if value is not None}
+        rule, severity, field, message, given, allowed, fix, source = self
+        done: dict[str, Any] = {"rule": rule, "severity": severity, "field": field}
+        if given is not None:
+            done["given"] = given
+        if allowed is not None:
+            done["allowed"] = allowed
+        done["message"] = f"{field}: {message}"
+        if fix is not None:
+            done["fix"] = fix
+        done["source"] = source or RULES[rule].source
+        return done
 
 
 class Skipped(NamedTuple):
@@ -148,9 +151,10 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """``refuse``, ``warn`` or ``pass``."""
-        if self.refused:
-            return "refuse"
-        return "warn" if self.warnings else "pass"
+        if not self.findings:
+            return "pass"
+        severities = [finding.severity for finding in self.findings]
+        return "refuse" if "error" in severities else "warn" if "warning" in severities else "pass"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer in the form of the check contract, without the request's id."""
@@ -194,7 +198,7 @@ class Report:
         """The findings for the eye: where a mask and the values disagree, one an attribute says it."""
         there = {(finding.rule, finding.field) for finding in self.findings}
         return [
-            replace(finding, message=_LEFT_OUT)
+            finding._replace(message=_LEFT_OUT)
             if finding.rule == "mask-missing" and ("value-without-mask", finding.field) in there else finding
             for finding in self.findings if (_SAID_BY.get(finding.rule), finding.field) not in there
         ]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rdmaqp.model.attributes import GlobalRoute
 
 _EMPTY = bytes(16)
+_ROCE_V1, _ROCE_V2 = GidType.ROCE_V1, GidType.ROCE_V2
 
 
 def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
@@ -32,7 +33,7 @@ def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
                          allowed=_used(path), fix=best(path))
         return None
     _usable(path, route, found)
-    if path.ethernet and (found.type is GidType.ROCE_V1 or found.gid[0] == 0xFE):
+    if path.ethernet and (found.type is _ROCE_V1 or found.gid[0] == 0xFE):
         _second_best(path, found)
     return found
 
@@ -56,7 +57,7 @@ def _usable(path: Path, route: GlobalRoute, found: GidEntry) -> None:
 
 def _by_mac(found: GidEntry, route: GlobalRoute) -> bool:
     """RoCE v1 to a link-local address asks no net device."""
-    if found.type is not GidType.ROCE_V1:
+    if found.type is not _ROCE_V1:
         return False
     try:
         return GID.parse(route.dgid).is_link_local
@@ -67,12 +68,12 @@ def _by_mac(found: GidEntry, route: GlobalRoute) -> bool:
 def _second_best(path: Path, found: GidEntry) -> None:
     """A link-local or RoCE v1 source where the table has a better one."""
     others = [
-        other for other in path.request.gids.values() if other.type is GidType.ROCE_V2 and not other.gid.is_zero
+        other for other in path.request.gids.values() if other.type is _ROCE_V2 and not other.gid.is_zero
     ]
-    if found.type is GidType.ROCE_V2 and any(rank(other)[0] <= 1 for other in others):
+    if found.type is _ROCE_V2 and any(rank(other)[0] <= 1 for other in others):
         path.report.find("sgid-link-local", _field(path), f"{found} is link-local, and a routable RoCE v2 entry "
                          "exists", given=found.index, fix=best(path, found.index))
-    if found.type is GidType.ROCE_V1:
+    if found.type is _ROCE_V1:
         twin = next((other.index for other in others if other.gid == found.gid), None)
         if twin is not None:
             path.report.find("sgid-roce-v1", _field(path), f"{found}: the same address exists as RoCE v2",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rdmaqp.model.request import Request
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
+_RC, _DRIVER = QPType.RC, QPType.DRIVER
 _CUR_STATE = int(AttrMask.CUR_STATE)
 _BY_CM = frozenset({RTR, RTS, SQD})
 
@@ -35,7 +36,7 @@ def check(case: Case) -> None:
         _unknown_driver(case)
     if kind is not None and driver.types is not None and kind not in driver.types:
         unsupported(case.report, case.request, driver, driver.types)
-    elif kind is QPType.DRIVER or (case.iwarp and kind is not QPType.RC):
+    elif kind is _DRIVER or (case.iwarp and kind is not _RC):
         _own_types(case)
     if case.mask & _CUR_STATE:
         _cur_state(case)
@@ -48,15 +49,15 @@ def check(case: Case) -> None:
 
 
 def _arrow(case: Case, kind: QPType, state: QPState, goal: QPState) -> None:
-    if kind is QPType.DRIVER and case.request.qp.driver_type is None:
+    if kind is _DRIVER and case.request.qp.driver_type is None:
         case.report.skip("transition-illegal", "qp.driver_type")
     elif case.iwarp:
         _iwarp(case, goal)
     elif case.rule is None:
         _illegal(case, kind, state, goal)
     else:
-        driver = case.driver
-        if (state, goal) in driver.missing_arrows or driver.missing_by_type:
+        driver, arrow = case.driver, (state, goal)
+        if arrow in driver.missing_arrows or (kind in driver.missing_by_type and arrow in driver.missing_by_type[kind]):
             _missing(case, kind, state, goal)
         if state in _TURNS or goal in _TURNS:
             _detours(case, state, goal)
@@ -128,7 +129,7 @@ def _illegal(case: Case, kind: QPType, state: QPState, goal: QPState) -> None:
         message = "SQE is entered by the hardware alone, when a send fails"
     else:
         message = f"{case.kind} queue pairs have no {state.name} → {goal.name}"
-        if kind is QPType.DRIVER and (state, goal) in TABLE[QPType.RC]:
+        if kind is _DRIVER and (state, goal) in TABLE[_RC]:
             rule = "transition-driver"
     way = path(kind, state, goal, own)
     steps = ", ".join(step.name for step in next_states(kind, state, own))
@@ -143,7 +144,7 @@ def _missing(case: Case, kind: QPType, state: QPState, goal: QPState) -> None:
     """An arrow of the core table that the driver has not."""
     driver, arrow = case.driver, (state, goal)
     reason = driver.missing_by_type.get(kind, {}).get(arrow) or driver.missing_arrows.get(arrow)
-    if reason is None or kind is QPType.DRIVER:
+    if reason is None or kind is _DRIVER:
         return
     if goal is RESET:
         fix = "go to ERR first"
