@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -99,15 +100,19 @@ def current(given: Policy | str | None = None) -> Policy:
         ValueError: *given* or the environment variable cannot be read.
     """
     if given is not None:
-        return Policy.parse(given) if isinstance(given, str) else given
+        return _parsed(given) if isinstance(given, str) else given
     block = _current.get()
     if block is not None:
         return block
     text = os.environ.get(VARIABLE, "")
     try:
-        return Policy.parse(text)
+        return _parsed(text)
     except ValueError as error:
         raise ValueError(f"{VARIABLE}={text!r}: {error}") from None
+
+
+#: The same few texts are read with each call.
+_parsed = lru_cache(64)(Policy.parse)
 
 
 @contextmanager
