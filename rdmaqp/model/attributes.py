@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from operator import index
+from operator import attrgetter, index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import MTU, AccessFlag, AttrMask, MigState, QPState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import ItemsView, Mapping
     from enum import IntEnum
 
     from rdmaqp.model.gid import GID
@@ -105,21 +105,23 @@ class QPAttr:
     alt_timeout: int | None = None
     rate_limit: int | None = None
 
+<<<<<<< HEAD
     __repr__ = brief
 
-    def given(self) -> Iterator[tuple[str, Any]]:
+=======
+    def given(self) -> ItemsView[str, Any]:
+>>>>>>> 4690ff0 (Attributes are looked at in one pass, and what is made for each call is not frozen)
         """The fields that are set, as ``(name, value)``, in the order of the C struct."""
-        for name in QP_ATTR_NAMES:
-            value = getattr(self, name)
-            if value is not None:
-                yield name, value
+        # Each call pays for this, and both sides have the length of the struct: strict= would only cost.
+        return {name: value for name, value in zip(QP_ATTR_NAMES, _VALUES(self)) if value is not None}.items()  # noqa: B905
 
     @property
     def mask(self) -> int:
         """The ``ibv_qp_attr_mask`` that follows from the fields set."""
         mask = 0
-        for name, _ in self.given():
-            mask |= FIELDS[name].mask
+        for bit, value in zip(_BITS, _VALUES(self)):  # noqa: B905 - as above
+            if value is not None:
+                mask |= bit
         return mask
 
 
@@ -205,6 +207,8 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
 )
 
 QP_ATTR_NAMES: tuple[str, ...] = tuple(field.name for field in fields(QPAttr))
+_VALUES = attrgetter(*QP_ATTR_NAMES)
+_BITS = tuple(FIELDS[name].mask for name in QP_ATTR_NAMES)
 
 #: Mask bit -> the attribute whose value it stands for (ALT_PATH covers four; the address vector leads).
 FIELD_OF_BIT: Mapping[int, Field] = MappingProxyType(
@@ -246,6 +250,8 @@ CODES: Mapping[str, Mapping[Any, int]] = MappingProxyType(
 
 def as_int(value: object) -> int | None:
     """*value* as an integer where it is one (NumPy's too); ``None`` for everything else, ``bool`` included."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool):
         return None
     try:
@@ -256,6 +262,8 @@ def as_int(value: object) -> int | None:
 
 def enum_value(enum: type[IntEnum], value: object) -> int | None:
     """The number of *value*, a member, a name or a number of *enum*; ``None`` where it is none of them."""
+    if type(value) is enum:
+        return int(value)
     if isinstance(value, str):
         member = enum.__members__.get(value.upper())
         return None if member is None else int(member)

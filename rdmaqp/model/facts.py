@@ -88,7 +88,7 @@ class QPCap:
     __repr__ = brief
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # made anew for each call, and frozen would take four times as long
 class QPFacts:
     """What is known of the queue pair before the call.
 

@@ -31,7 +31,7 @@ _NO_PORT = PortFacts()
 _NO_PROCESS = ProcessFacts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # made anew for each call, and frozen would take four times as long
 class Request:
     """One act to judge: exactly one of *attr*, *post*, *create*, *reg_mr* and *ah*.
 
