@@ -105,12 +105,9 @@ class QPAttr:
     alt_timeout: int | None = None
     rate_limit: int | None = None
 
-<<<<<<< HEAD
     __repr__ = brief
 
-=======
     def given(self) -> ItemsView[str, Any]:
->>>>>>> 4690ff0 (Attributes are looked at in one pass, and what is made for each call is not frozen)
         """The fields that are set, as ``(name, value)``, in the order of the C struct."""
         # Each call pays for this, and both sides have the length of the struct: strict= would only cost.
         return {name: value for name, value in zip(QP_ATTR_NAMES, _VALUES(self)) if value is not None}.items()  # noqa: B905

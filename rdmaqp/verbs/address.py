@@ -29,8 +29,7 @@ class AddressHandle(Resource):
     def __init__(self, pd: ProtectionDomain, address: AddressVector) -> None:
         ffi, lib = native()
         ask_guard(lambda: _asked_for(pd, address))
-        raw = ffi.new("struct ibv_ah_attr *")
-        fill(raw, address)
+        raw = ffi.new("struct ibv_ah_attr *", in_c(address))
 
         def make() -> Any:
             pointer = lib.ibv_create_ah(pd.handle, raw)
@@ -68,20 +67,19 @@ def _asked_for(pd: ProtectionDomain, address: AddressVector) -> Request:
     )  # fmt: skip
 
 
-def fill(raw: Any, address: AddressVector) -> None:
-    """Write *address* into a zeroed ``struct ibv_ah_attr``. cffi refuses a number that does not fit its field."""
-    raw.port_num = address.port_num
-    raw.dlid = address.dlid
-    raw.sl = address.sl
-    raw.src_path_bits = address.src_path_bits
-    raw.static_rate = address.static_rate
-    raw.is_global = int(address.uses_grh)
-    if address.grh is not None:
-        raw.grh.dgid.raw = bytes(GID.parse(address.grh.dgid))
-        raw.grh.sgid_index = address.grh.sgid_index
-        raw.grh.flow_label = address.grh.flow_label
-        raw.grh.hop_limit = address.grh.hop_limit
-        raw.grh.traffic_class = address.grh.traffic_class
+def in_c(address: AddressVector) -> dict[str, Any]:
+    """The initialiser of ``struct ibv_ah_attr``. cffi refuses a number that does not fit its field."""
+    done: dict[str, Any] = {
+        "port_num": address.port_num, "dlid": address.dlid, "sl": address.sl, "src_path_bits": address.src_path_bits,
+        "static_rate": address.static_rate, "is_global": address.uses_grh,
+    }  # fmt: skip
+    route = address.grh
+    if route is not None:
+        done["grh"] = {
+            "dgid": {"raw": GID.parse(route.dgid)}, "sgid_index": route.sgid_index, "flow_label": route.flow_label,
+            "hop_limit": route.hop_limit, "traffic_class": route.traffic_class,
+        }  # fmt: skip
+    return done
 
 
 def read(raw: Any) -> AddressVector:

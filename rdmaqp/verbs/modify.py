@@ -4,39 +4,60 @@ from __future__ import annotations
 
 import platform
 import re
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.errors import DeviceError
 from rdmaqp.host import process
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
 from rdmaqp.model.brief import brief
 from rdmaqp.model.endpoint import Endpoint
-from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, mtu_code
+from rdmaqp.model.enums import MTU, LinkLayer, QPState, QPType, mask_names, mtu_code
 from rdmaqp.model.gid import GidEntry, pick_gid
 from rdmaqp.model.request import PortFacts, ProcessFacts, QPCap, QPFacts, Request
 from rdmaqp.model.steps import CUSTOMARY
 from rdmaqp.verbs import address
 from rdmaqp.verbs._native import native
+from rdmaqp.verbs.port import GidTable, Port, entry_of, facts_of
 
 if TYPE_CHECKING:
-    from rdmaqp.verbs.port import Port
+    from collections.abc import Callable, Mapping
+
     from rdmaqp.verbs.queue_pair import QueuePair
 
+_NO_PORT, _NO_PROCESS = PortFacts(), ProcessFacts()
 _CAPACITIES = ("max_send_wr", "max_recv_wr", "max_send_sge", "max_recv_sge", "max_inline_data")
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """One modify call that took effect: from where to where, with which attributes, when (``time.time_ns``)."""
+class Transition(NamedTuple):
+    """One modify call that took effect: from where to where, with which bits in the mask, when (``time.time_ns``)."""
 
     start: QPState
     goal: QPState
-    mask: tuple[str, ...]
+    bits: int
     time_ns: int
 
     __repr__ = brief
+    @property
+    def mask(self) -> tuple[str, ...]:
+        """The names of the bits, lowest first."""
+        return mask_names(self.bits)
+
+
+class Answers:
+    """Where a queue pair's answers are put: ``struct rdmaqp_answers``, and the bytes of some of its parts.
+
+    Each queue pair keeps its own from call to call: to make one costs more than to ask.
+    """
+
+    __slots__ = ("gid", "netdev", "port", "raw")
+
+    def __init__(self) -> None:
+        ffi = native().ffi
+        self.raw = ffi.new("struct rdmaqp_answers *")
+        self.port = ffi.buffer(ffi.addressof(self.raw, "port"))
+        self.gid = ffi.buffer(ffi.addressof(self.raw, "gid"))
+        self.netdev = ffi.buffer(ffi.addressof(self.raw, "netdev"))
 
 
 def init_attr(kind: QPType, cap: QPCap) -> dict[str, Any]:
@@ -54,20 +75,26 @@ def fill_attr(attr: QPAttr, mask: int) -> Any:
 
     The guard has seen the values: cffi raises OverflowError for what does not fit rather than cutting it.
     """
-    raw = native().ffi.new("struct ibv_qp_attr *")
-    for name, value in attr.given():
-        field = FIELDS[name]
-        if not field.mask & mask or name == "cap":
-            continue
-        if name in ("ah_attr", "alt_ah_attr"):
-            address.fill(getattr(raw, name), value)
-        elif name == "path_mtu" and not isinstance(value, str):
-            raw.path_mtu = mtu_code(int(value))
-        elif field.enum is not None:
-            setattr(raw, name, enum_value(field.enum, value))
-        else:
-            setattr(raw, name, int(value))
-    return raw
+    return native().ffi.new("struct ibv_qp_attr *", {
+        name: value if type(value) is ready else in_c(value)
+        for name, ready, in_c in _carried(mask) if (value := getattr(attr, name)) is not None
+    })  # fmt: skip
+
+
+@lru_cache(256)
+def _carried(mask: int) -> tuple[tuple[str, type, Callable[[Any], Any]], ...]:
+    """The attributes that *mask* carries, each with the type that C takes as it is, and what turns others into C's."""
+    fields = [FIELDS[name] for name in QP_ATTR_NAMES if FIELDS[name].mask & mask and name != "cap"]
+    return tuple((field.name, field.enum or int, _IN_C.get(field.name, int)) for field in fields)
+
+
+def _mtu_in_c(value: Any) -> int | None:
+    return enum_value(MTU, value) if isinstance(value, str) else mtu_code(int(value))
+
+
+_IN_C: dict[str, Callable[[Any], Any]] = {
+    name: partial(enum_value, field.enum) for name, field in FIELDS.items() if field.enum is not None
+} | {"path_mtu": _mtu_in_c, "ah_attr": address.in_c, "alt_ah_attr": address.in_c}
 
 
 def read_attr(raw: Any, mask: int) -> QPAttr:
@@ -87,58 +114,72 @@ def read_attr(raw: Any, mask: int) -> QPAttr:
     return QPAttr(**values)
 
 
-def request(qp: QueuePair, attr: QPAttr, mask: int | None, state: QPState, peer: Endpoint | None) -> Request:
-    """What the guard is asked of this call: the device's, the port's and the tables' facts as they are now.
+def request(
+    qp: QueuePair, attr: QPAttr, mask: int | None, peer: Endpoint | None, state: QPState | None = None
+) -> Request:
+    """What the guard is asked of this call: the state, the port's facts and the tables' as they are now.
 
-    Tables are read only where the call touches them.
+    *state* is given where the guard is to judge by another. Of the tables only what the call touches is read.
+
+    Raises:
+        VerbsError: the port, or a key that the call needs, cannot be asked.
     """
-    context = qp.pd.context
-    bits = attr.mask | (mask or 0)
-    port = _port(qp, attr)
-    reads_gids = port is not None and bool(bits & (AttrMask.AV | AttrMask.ALT_PATH))
-    facts = PortFacts() if port is None else port.facts
+    number, pkey_index = _port_num(qp, attr), _pkey_index(qp, attr, peer)
+    there = qp._ask(number, _sgid_index(attr), pkey_index)
+    facts = _NO_PORT
+    gids: Mapping[int, GidEntry] = {}
+    pkeys: Mapping[int, int] = {}
+    if number:
+        lib, answers, port = native().lib, qp._answers, Port(qp.pd.context, number)
+        # What has no answer is asked for alone, by what knows how to say the error.
+        facts = facts_of(number, answers.port[:]) if there & lib.RDMAQP_HAS_PORT else port.facts
+        gids = GidTable(port, entry_of(answers.gid[:], answers.netdev[:]) if there & lib.RDMAQP_HAS_GID else None)
+        if there & lib.RDMAQP_HAS_PKEY:
+            pkeys = {pkey_index: answers.raw.pkey}
+        elif 0 <= pkey_index < (facts.pkey_tbl_len or 0):
+            pkeys = {pkey_index: port.pkey(pkey_index)}
+    now = qp.last_state if state is None else state
     return Request(
         qp=QPFacts(
-            type=qp.type, state=state, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index, cap=qp.cap,
-            was=_was(qp, state), sq_draining=qp.sq_draining,
+            type=qp.type, state=now, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index, cap=qp.cap,
+            was=_was(qp, now), sq_draining=qp.sq_draining,
         ),
-        attr=attr,
-        mask=None if mask is None else int(mask),
-        device=context.facts,
-        port=facts,
-        gids={entry.index: entry for entry in port.gids()} if port is not None and reads_gids else {},
-        gids_complete=reads_gids,
-        pkeys={} if port is None else _pkeys(port, facts.pkey_tbl_len or 0, qp, attr, bits, peer),
-        peer=peer,
-        process=process.facts() if bits & AttrMask.QKEY else ProcessFacts(),
-        kernel=kernel_release(),
-    )
+        attr=attr, mask=None if mask is None else int(mask), device=qp.pd.context.facts,
+        port=facts, gids=gids, gids_complete=number != 0, pkeys=pkeys, peer=peer,
+        process=_NO_PROCESS if attr.qkey is None else process.facts(), kernel=kernel_release(),
+    )  # fmt: skip
 
 
 def _was(qp: QueuePair, state: QPState) -> tuple[QPState, ...]:
     """The states before the present one, as far as our own calls led there."""
-    goals = [step.goal for step in qp.transitions]
-    return tuple(goals[:-1] if goals and goals[-1] is state else goals)
+    goals = tuple([step.goal for step in qp.transitions])
+    return goals[:-1] if goals and goals[-1] is state else goals
 
 
-def _pkeys(
-    port: Port, length: int, qp: QueuePair, attr: QPAttr, bits: int, peer: Endpoint | None
-) -> dict[int, int]:
-    """The key that the call names; else, where it has to match the peer's, the one bound at INIT."""
-    if bits & AttrMask.PKEY_INDEX:
+def _port_num(qp: QueuePair, attr: QPAttr) -> int:
+    """The port that the call is about: the one it names, else the one bound at INIT; 0 where there is none such."""
+    last = qp.pd.context.attr.phys_port_cnt
+    for value in (attr.port_num, getattr(attr.ah_attr, "port_num", None), qp.port_num):
+        if value is not None:
+            num = as_int(value)
+            if num is not None and 1 <= num <= last:
+                return num
+    return 0
+
+
+def _sgid_index(attr: QPAttr) -> int:
+    """The slot of the GID table that the call starts from; -1 where it names none."""
+    index = getattr(getattr(attr.ah_attr, "grh", None), "sgid_index", None)
+    return index if type(index) is int and 0 <= index <= 0xFF else -1
+
+
+def _pkey_index(qp: QueuePair, attr: QPAttr, peer: Endpoint | None) -> int:
+    """The key that the call names; else, where it has to match the peer's, the one bound at INIT; else -1."""
+    if attr.pkey_index is not None:
         index = as_int(attr.pkey_index)
     else:
         index = None if peer is None or peer.pkey is None else qp.pkey_index
-    return {index: port.pkey(index)} if index is not None and 0 <= index < length else {}
-
-
-def _port(qp: QueuePair, attr: QPAttr) -> Port | None:
-    """The port that the call is about: the one it names, else the one bound at INIT."""
-    for value in (attr.port_num, getattr(attr.ah_attr, "port_num", None), qp.port_num):
-        num = as_int(value)
-        if num is not None and 1 <= num <= qp.pd.context.attr.phys_port_cnt:
-            return qp.pd.context.port(num)
-    return None
+    return index if index is not None and 0 <= index <= 0xFFFF else -1
 
 
 @cache

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
@@ -15,6 +18,8 @@ from rdmaqp.model.request import PortFacts
 from rdmaqp.verbs._native import check, native
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rdmaqp.verbs.device import Context
 
 
@@ -74,9 +79,8 @@ class Port:
 
     def query(self) -> PortAttr:
         """The port's attributes now. Raises :class:`VerbsError`."""
-        ffi, lib = native()
-        raw = ffi.new("struct ibv_port_attr *")
-        check("ibv_query_port", lib.rdmaqp_query_port(self.context.handle, self.num, raw), str(self))
+        lib = native().lib
+        raw = self._query()
         plain: dict[str, Any] = {name: getattr(raw, name) for name in _PLAIN}
         return PortAttr(
             state=PortState(raw.state),
@@ -87,16 +91,18 @@ class Port:
             **plain,
         )
 
+    def _query(self) -> Any:
+        ffi, lib = native()
+        raw = ffi.new("struct ibv_port_attr *")
+        error = lib.rdmaqp_query_port(self.context.handle, self.num, raw)
+        if error:
+            raise VerbsError("ibv_query_port", error, str(self))
+        return raw
+
     @property
     def facts(self) -> PortFacts:
         """What the guard compares with."""
-        attr = self.query()
-        return PortFacts(
-            num=self.num, state=attr.state, link_layer=attr.link_layer,
-            active_mtu=attr.active_mtu or None, max_mtu=attr.max_mtu or None,
-            lid=attr.lid, lmc=attr.lmc, gid_tbl_len=attr.gid_tbl_len, pkey_tbl_len=attr.pkey_tbl_len,
-            grh_required=attr.grh_required,
-        )
+        return facts_of(self.num, native().ffi.buffer(self._query())[:])
 
     def gids(self) -> tuple[GidEntry, ...]:
         """The slots of the GID table that are in use, lowest index first (``ibv_query_gid_table``).
@@ -111,8 +117,9 @@ class Port:
         count = lib.ibv_query_gid_table(self.context.handle, raw, room, 0)
         if count < 0:
             raise VerbsError("ibv_query_gid_table", count, str(self))
-        mine = (raw[slot] for slot in range(count) if raw[slot].port_num == self.num)
-        return tuple(sorted((_entry(slot) for slot in mine), key=lambda entry: entry.index))
+        mine = (raw + slot for slot in range(count) if raw[slot].port_num == self.num)
+        entries = [entry_of(ffi.buffer(slot)[:], _netdev(slot.ndev_ifindex)) for slot in mine]
+        return tuple(sorted(entries, key=lambda entry: entry.index))
 
     def pick_gid(self) -> GidChoice | None:
         """The best source address, and why; ``None`` where the table is empty."""
@@ -136,21 +143,70 @@ class Port:
         return int.from_bytes(ffi.buffer(raw)[:], "big")
 
 
-def _entry(raw: Any) -> GidEntry:
-    kind = GidType(raw.gid_type)
+class GidTable(Mapping[int, GidEntry]):
+    """A port's GID table by index, of which one slot may be known. The others are read when somebody looks at them.
+
+    A call starts from one slot, and only who is told that it will not do needs to know of better ones. Looking at
+    others raises :class:`VerbsError` where the table cannot be read.
+    """
+
+    __slots__ = ("_known", "_port", "_whole")
+
+    def __init__(self, port: Port, known: GidEntry | None) -> None:
+        self._port = port
+        self._known = known
+        self._whole: dict[int, GidEntry] | None = None
+
+    def _all(self) -> dict[int, GidEntry]:
+        if self._whole is None:
+            self._whole = {entry.index: entry for entry in self._port.gids()}
+            if self._known is not None:  # the call was judged by it
+                self._whole[self._known.index] = self._known
+        return self._whole
+
+    def __getitem__(self, index: int) -> GidEntry:
+        known = self._known
+        return known if known is not None and known.index == index else self._all()[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+@lru_cache(64)
+def facts_of(num: int, raw: bytes) -> PortFacts:
+    """The facts of port *num* in the bytes of its ``struct ibv_port_attr``: the same object while nothing changes."""
+    ffi, lib = native()
+    attr = ffi.new("struct ibv_port_attr *")
+    ffi.buffer(attr)[:] = raw
+    return PortFacts(
+        num=num, state=PortState(attr.state), link_layer=LinkLayer(attr.link_layer),
+        active_mtu=mtu_bytes(attr.active_mtu), max_mtu=mtu_bytes(attr.max_mtu), lid=attr.lid, lmc=attr.lmc,
+        gid_tbl_len=attr.gid_tbl_len, pkey_tbl_len=attr.pkey_tbl_len,
+        grh_required=bool(attr.flags & lib.IBV_QPF_GRH_REQUIRED),
+    )  # fmt: skip
+
+
+@lru_cache(4096)  # a table changes rarely, and one of its slots is looked at with each call
+def entry_of(raw: bytes, name: bytes) -> GidEntry:
+    """The entry in the bytes of a ``struct ibv_gid_entry``; *name* is its net device's here, ended by a NUL."""
+    ffi = native().ffi
+    slot = ffi.new("struct ibv_gid_entry *")
+    ffi.buffer(slot)[:] = raw
+    kind = GidType(slot.gid_type)
+    netdev = os.fsdecode(name.partition(b"\0")[0])
     return GidEntry(
-        index=raw.gid_index,
-        gid=GID(bytes(native().ffi.buffer(raw.gid.raw)[:])),
-        type=kind,
-        netdev=_netdev(raw.ndev_ifindex, kind),
-    )
+        index=slot.gid_index, gid=GID(ffi.buffer(slot.gid.raw)[:]), type=kind,
+        # No net device: RoCE has one elsewhere, or has lost it; InfiniBand needs none.
+        netdev=None if kind is GidType.IB and not slot.ndev_ifindex else netdev,
+    )  # fmt: skip
 
 
-def _netdev(ifindex: int, kind: GidType) -> str | None:
-    """The net device's name; ``""`` where a RoCE entry has none here, ``None`` for InfiniBand, which needs none."""
-    if ifindex == 0:
-        return None if kind is GidType.IB else ""
+def _netdev(ifindex: int) -> bytes:
+    """The net device's name; ``b""`` where there is none of that number in this network namespace."""
     try:
-        return socket.if_indextoname(ifindex)
+        return os.fsencode(socket.if_indextoname(ifindex))
     except OSError:
-        return ""  # it lives in another network namespace
+        return b""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
@@ -24,8 +24,16 @@ from rdmaqp.verbs.modify import Transition
 from rdmaqp.verbs.moves import Moves
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import ProtectionDomain
+
+_STATE, _PORT, _PKEY_INDEX = int(AttrMask.STATE), int(AttrMask.PORT), int(AttrMask.PKEY_INDEX)
+_NAMES = frozenset(QP_ATTR_NAMES)
+#: The member of a number: to ask the enumeration itself costs five times as much.
+_state = lru_cache(16)(QPState)
 
 
 class QueuePair(Moves):
@@ -88,6 +96,9 @@ class QueuePair(Moves):
         self.pkey_index: int | None = None
         self.sq_draining: int | None = None
         self.local: Endpoint | None = None
+        #: What to say where the state is only the last known.
+        self._doubt = ""
+        self._answers = modify.Answers()
         super().__init__(make, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
 
     def _asked_for(self, pd: ProtectionDomain, cap: QPCap) -> Request:
@@ -111,7 +122,8 @@ class QueuePair(Moves):
         raw, init = ffi.new("struct ibv_qp_attr *"), ffi.new("struct ibv_qp_init_attr *")
         with self._lock:
             result = lib.ibv_query_qp(self.handle, raw, int(mask), init)
-        check("ibv_query_qp", result, str(self), (f"it was asked for {', '.join(mask_names(mask))}",))
+        if result:
+            raise VerbsError("ibv_query_qp", result, str(self), (f"it was asked for {', '.join(mask_names(mask))}",))
         if mask & AttrMask.STATE:
             self.sq_draining = int(raw.sq_draining)
         return modify.read_attr(raw, int(mask))
@@ -159,56 +171,65 @@ class QueuePair(Moves):
             VerbsError: libibverbs, the kernel, the driver or the firmware refused (ibv_modify_qp(3)).
             TypeError: a keyword is not an attribute; the nearest one is named.
         """
-        unknown = next((name for name in fields if name not in FIELDS), None)
-        if unknown is not None:
-            near = get_close_matches(unknown, QP_ATTR_NAMES, 1, 0.5)
-            raise TypeError(f"there is no attribute {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return self._modify(QPAttr(**fields) if attr is None else replace(attr, **fields), mask, policy=policy)
+        if not fields.keys() <= _NAMES:
+            raise TypeError(_no_attribute(fields))
+        if attr is not None:  # a copy: the caller may change his own, and what was judged is kept
+            fields = dict(attr.given()) | fields
+        return self._modify(QPAttr(**fields), mask, policy=policy)
 
     def _modify(
         self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None, policy: Policy | str | None = None
     ) -> Report:
         rules = current(policy)
-        state, doubt = self._state_to_judge_by()
-        asked = modify.request(self, attr, mask, state, peer)
+        asked = modify.request(self, attr, mask, peer)
+        state = self.last_state
         report = self.report = judge(asked) if rules.mode != "off" else unasked(asked)
-        report.remark = doubt
+        report.remark = self._doubt
         rules.settle(report)
         self._apply(attr, attr.mask if mask is None else int(mask), state, asked)
         return report
 
-    def _state_to_judge_by(self) -> tuple[QPState, str]:
-        """The state, and what to say where it is only the last known: some drivers refuse ``ibv_query_qp``."""
+    def _ask(self, port_num: int, sgid_index: int, pkey_index: int) -> int:
+        """Ask what a modify call needs to know (``rdmaqp_ask``): which answers there are; the state always is."""
+        lib, raw = native().lib, self._answers.raw
+        with self._lock:
+            there = int(lib.rdmaqp_ask(self.handle, port_num, sgid_index, pkey_index, raw))
+        if there & lib.RDMAQP_HAS_STATE:
+            self.last_state, self.sq_draining, self._doubt = _state(raw.state), raw.sq_draining, ""
+        else:
+            self.ask_state()
+        return there
+
+    def ask_state(self) -> QPState:
+        """The state, asked of the driver; the last known where the driver does not say, as some refuse to."""
+        self._doubt = ""
         try:
-            return self.state, ""
+            return self.state
         except VerbsError as error:
-            return self.last_state, f" (The driver does not say its state: {error.strerror}. This is the last known.)"
+            self._doubt = f" (The driver does not say its state: {error.strerror}. This is the last known.)"
+            return self.last_state
 
     def _apply(self, attr: QPAttr, mask: int, state: QPState, asked: Request | None = None) -> None:
         """The native call, and what follows from its answer; *asked* is what the guard was asked of it."""
-        goal_value = enum_value(QPState, attr.qp_state) if mask & AttrMask.STATE else None
-        goal = state if goal_value is None else QPState(goal_value)
+        asked_for = enum_value(QPState, attr.qp_state) if mask & _STATE else None
+        goal = state if asked_for is None else _state(asked_for)
         with self._lock:
             result = native().lib.ibv_modify_qp(self.handle, modify.fill_attr(attr, mask), mask)
         if result:
             from rdmaqp.verbs.failures import explain  # only what has failed pays for it
 
             failed = VerbsError("ibv_modify_qp", result, f"{self}, {state.name} → {goal.name}", (self.where_now(),))
-            raise explain(failed, lambda: asked or modify.request(self, attr, mask, state, None))
-        if mask & AttrMask.PORT:
+            raise explain(failed, lambda: asked or modify.request(self, attr, mask, None, state))
+        if mask & _PORT:
             self.port_num = as_int(attr.port_num)
-        if mask & AttrMask.PKEY_INDEX:
+        if mask & _PKEY_INDEX:
             self.pkey_index = as_int(attr.pkey_index)
         self.last_state = goal
         if goal is QPState.RESET:
             self.calls.clear()
         elif asked is not None and goal in (QPState.RTR, QPState.RTS) and state is not goal:
             self.calls[goal] = asked
-        self.transitions.append(Transition(state, goal, mask_names(mask), time.time_ns()))
-
-    def ask_state(self) -> QPState:
-        """The state, asked of the driver; the last known where the driver does not say."""
-        return self._state_to_judge_by()[0]
+        self.transitions.append(Transition(state, goal, mask, time.time_ns()))
 
     def where_now(self) -> str:
         """Where a call that failed left it: asked, since some drivers move it and still report failure."""
@@ -221,6 +242,13 @@ class QueuePair(Moves):
         with emptied(self.raw):
             check("ibv_destroy_qp", native().lib.ibv_destroy_qp(handle), str(self))
         self.close_queues()
+
+
+def _no_attribute(names: Iterable[str]) -> str:
+    """What to say of the first of *names* that is no attribute's."""
+    unknown = next(name for name in names if name not in FIELDS)
+    near = get_close_matches(unknown, QP_ATTR_NAMES, 1, 0.5)
+    return f"there is no attribute {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
 def _type(value: QPType | str) -> QPType:

@@ -57,7 +57,7 @@ class Judge:
         base = self._bases.get(place)
         if base is None:
             with unprivileged() if "unprivileged" in call.ability else nullcontext():
-                base = modify.request(qp, attr, call.mask, call.state, None)
+                base = modify.request(qp, attr, call.mask, None, call.state)
             base = replace(base, units=call.units)
             if call.ability == "told unprivileged":
                 base = replace(base, process=ProcessFacts(privileged=False))

@@ -21,7 +21,7 @@ from build_module import load_build_ffi
 from stub import NullDevice
 
 ROOT = Path(__file__).parents[2]
-C_INPUTS = {"build_ffi.py", "rdmaqp/verbs/_c/cdef.h", "rdmaqp/verbs/_c/shim.c", "rdmaqp/verbs/_c/pingpong.c"}
+C_INPUTS = {"build_ffi.py", *(str(file.relative_to(ROOT)) for file in (ROOT / "rdmaqp/verbs/_c").iterdir())}
 GOOD_REQUEST = """
 import rdmaqp
 request = rdmaqp.Request(

@@ -227,6 +227,17 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr);
 int ibv_destroy_qp(struct ibv_qp *qp);
 
+/* what the guard is told before a modify call */
+#define RDMAQP_HAS_STATE ...
+#define RDMAQP_HAS_PORT ...
+#define RDMAQP_HAS_GID ...
+#define RDMAQP_HAS_PKEY ...
+struct rdmaqp_answers {
+	int state; int sq_draining; int pkey;
+	struct ibv_port_attr port; struct ibv_gid_entry gid; char netdev[...]; ...;
+};
+int rdmaqp_ask(struct ibv_qp *qp, uint8_t port_num, int sgid_index, int pkey_index, struct rdmaqp_answers *answers);
+
 struct ibv_ah { uint32_t handle; ...; };
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int ibv_destroy_ah(struct ibv_ah *ah);

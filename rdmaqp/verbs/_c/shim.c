@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdint.h>
