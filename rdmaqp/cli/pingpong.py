@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +100,7 @@ def _as_typed(finding: Finding) -> Finding:
         return finding
     name = finding.field.rpartition(".")[2]
     fix = finding.fix and finding.fix.replace(f"{name}=", f"{option} ")
-    return replace(finding, field=f"{option} ({name})", fix=fix)
+    return finding._replace(field=f"{option} ({name})", fix=fix)
 
 
 def _run(args: argparse.Namespace, options: Options) -> Result:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rdmaqp.errors import DeviceError
 from rdmaqp.host import process
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
-from rdmaqp.model.brief import brief
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import MTU, LinkLayer, QPState, QPType, mask_names, mtu_code
 from rdmaqp.model.gid import GidEntry, pick_gid
@@ -37,7 +36,9 @@ class Transition(NamedTuple):
     bits: int
     time_ns: int
 
-    __repr__ = brief
+    def __repr__(self) -> str:
+        return f"Transition({self.start.name} → {self.goal.name}, {', '.join(self.mask)}, time_ns={self.time_ns})"
+
     @property
     def mask(self) -> tuple[str, ...]:
         """The names of the bits, lowest first."""

@@ -11,7 +11,7 @@ from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
 from rdmaqp.guard.policy import Policy, current
-from rdmaqp.model.arguments import checked
+from rdmaqp.model.arguments import checked, require
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, QPState, QPType, mask_names
@@ -152,7 +152,6 @@ class QueuePair(Moves):
 
     # ------------------------------------------------------------------ moving
 
-    @checked()
     def modify(
         self, attr: QPAttr | None = None, *, mask: int | None = None, policy: Policy | str | None = None, **fields: Any
     ) -> Report:
@@ -173,6 +172,9 @@ class QueuePair(Moves):
         """
         if not fields.keys() <= _NAMES:
             raise TypeError(_no_attribute(fields))
+        for name, value, kind in (("attr", attr, QPAttr), ("mask", mask, int)):  # checked() would cost more
+            if value is not None:
+                require("modify", name, value, kind)
         if attr is not None:  # a copy: the caller may change his own, and what was judged is kept
             fields = dict(attr.given()) | fields
         return self._modify(QPAttr(**fields), mask, policy=policy)
