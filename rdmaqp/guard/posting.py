@@ -52,8 +52,10 @@ def opcodes_of(kind: QPType, driver_name: str | None) -> tuple[int, dict[str, fr
 
 
 _WRITES_HERE = _ATOMICS | {_Op.RDMA_READ}
+_NO_INLINE = _WRITES_HERE | {_Op.LOCAL_INV, _Op.BIND_MW}
 _WRITE = int(AccessFlag.LOCAL_WRITE)
 _ZERO_BASED = int(AccessFlag.ZERO_BASED)
+_REMOTE_WRITES = int(AccessFlag.REMOTE_WRITE | AccessFlag.REMOTE_ATOMIC)
 
 
 class _About:
@@ -86,7 +88,7 @@ def check(request: Request, post: Post) -> Report:
     inline = bool(post.inline) and post.queue == "send"
     pieces = _pieces(report, request, post)
     if inline:
-        _inline(report, request, post)
+        _inline(report, request, post, opcode)
     else:  # inline bytes are copied by the call itself: no region is asked
         for place, piece in enumerate(post.sge or ()):
             _memory(report, request, f"sge[{place}]", piece, post, opcode)
@@ -196,7 +198,10 @@ def _pieces(report: Report, request: Request, post: Post) -> Report:
     return report
 
 
-def _inline(report: Report, request: Request, post: Post) -> None:
+def _inline(report: Report, request: Request, post: Post, opcode: WROpcode | None) -> None:
+    if opcode in _NO_INLINE:
+        report.find("post-inline", "inline", f"{opcode.name} carries none of our bytes, and IBV_SEND_INLINE is for "
+                    "those that do: SEND and RDMA_WRITE", given=True, allowed="0", fix="without IBV_SEND_INLINE")
     length, cap = as_int(post.length), request.qp.cap
     if length is None or cap is None:
         report.skip("post-inline", "post.length" if length is None else "qp.cap")
@@ -244,9 +249,27 @@ def _inside(report: Report, name: str, numbers: dict[str, Any], region: Region) 
                     given=f"{addr:#x}", allowed=f"{start:#x}…{end:#x}", fix="register more, or post less")
 
 
+def _window(report: Report, name: str, region: Region, post: Post) -> None:
+    """What a memory window needs of the region that it is bound to."""
+    wanted = as_int(post.access)
+    if region.access is None:
+        report.skip("post-access", "mrs.access")
+    elif not region.access & AccessFlag.MW_BIND:
+        report.find("post-access", f"{name}.lkey", "a window is bound to the region, which has no MW_BIND",
+                    given=f"{region.access:#x}", allowed="MW_BIND", fix="register it with MW_BIND")
+    elif wanted is not None and wanted & _REMOTE_WRITES and not region.access & _WRITE:
+        report.find("post-access", "access", "the window lets the peer write into the region, which has no LOCAL_WRITE",
+                    given=f"{wanted:#x}", allowed="REMOTE_READ", fix="register it with LOCAL_WRITE")
+    if as_int(post.length) == 0:
+        report.find("post-sge", "length", "a window of type 2 is bound to at least 1 byte", given=0, allowed="1…",
+                    fix="to take its key away, LOCAL_INV")
+
+
 def _allowed(
     report: Report, request: Request, name: str, region: Region, post: Post, opcode: WROpcode | None
 ) -> None:  # fmt: skip
+    if opcode is _Op.BIND_MW:
+        _window(report, name, region, post)
     ours = request.qp.pd
     if ours is not None and region.pd is not None and ours != region.pd:
         report.find("post-pd", f"{name}.lkey", f"the region is of protection domain {region.pd}, the queue pair of "

@@ -100,7 +100,9 @@ RULES: Mapping[str, RuleInfo] = MappingProxyType({
     "post-srq": RuleInfo("error", "it has no receive queue of its own", "ibv_post_srq_recv(3)"),
     "post-opcode": RuleInfo("error", "not for this queue pair type", "ibv_post_send(3)"),
     "post-sge": RuleInfo("error", "too many pieces, or outside the region", "ibv_create_qp(3); ibv_reg_mr(3)"),
-    "post-inline": RuleInfo("error", "longer than what can be inline", "ibv_create_qp(3)"),
+    "post-inline": RuleInfo(
+        "error", "longer than what can be inline, or not for this opcode", "ibv_create_qp(3); ibv_post_send(3)"
+    ),
     "post-full": RuleInfo("error", "the queue is full", "ibv_create_qp(3)"),
     "post-pd": RuleInfo("error", "the region belongs to another protection domain", _SPEC),
     "post-key": RuleInfo("warning", "none of the known regions has this key", "ibv_reg_mr(3)"),

@@ -49,7 +49,8 @@ class Post:
         num_sge: how many pieces.
         length: the bytes of all pieces together.
         inline: whether the bytes are copied into the request (``IBV_SEND_INLINE``).
-        sge: the pieces, where known.
+        sge: the pieces, where known; of BIND_MW, the one that the window is bound to.
+        access: of BIND_MW, what the window shall allow.
     """
 
     queue: Literal["send", "recv"] = "send"
@@ -58,6 +59,7 @@ class Post:
     length: Any = None
     inline: Any = None
     sge: tuple[Piece, ...] | None = None
+    access: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,7 @@ _ATTR: dict[str, Reader] = dict.fromkeys(FIELDS, _loose) | {
 _PIECE = _as_given(Piece, {"addr": _loose, "length": _loose, "lkey": _loose})
 _POST: dict[str, Reader] = {
     "queue": words.one_of("send", "recv"), "opcode": words.opcode(WROpcode), "num_sge": _loose, "length": _loose,
-    "inline": _loose, "sge": _pieces,
+    "inline": _loose, "sge": _pieces, "access": _FLAGS_LOOSE,
 }  # fmt: skip
 REQUEST: dict[str, Reader] = {
     "id": words.identity,
