@@ -128,6 +128,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ibv->ops.post_send = post_send;
 	ibv->ops.post_recv = post_recv;
 	ibv->ops.post_srq_recv = post_srq_recv;
+	if (setting_number(device->name, "MAX_MW", 0, 0)) {
+		ibv->ops.alloc_mw = alloc_mw;
+		ibv->ops.dealloc_mw = dealloc_mw;
+	}
 	ibv->cmd_fd = -1;
 	ibv->async_fd = ends[0];
 	ibv->num_comp_vectors = 1;

@@ -1,4 +1,4 @@
-/* Protection domains, memory regions, address handles. */
+/* Protection domains, memory regions, memory windows, address handles. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,12 @@ struct region {
 	uint64_t iova;
 };
 
-static struct registry domains, regions, handles;
+struct window {
+	struct ibv_mw ibv;
+	int number;
+};
+
+static struct registry domains, regions, windows, handles;
 
 void domain_use(struct ibv_pd *pd, int change)
 {
@@ -136,6 +141,49 @@ void *memory_at(const struct ibv_sge *sge)
 	if (offset > region->ibv.length || sge->length > region->ibv.length - offset)
 		return NULL;
 	return (char *)region->ibv.addr + offset;
+}
+
+struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct entry entry = control_call("ibv_alloc_mw");
+	struct window *window = NULL;
+
+	entry_number(&entry, "type", type);
+	if (!fails("ALLOC_MW"))
+		window = calloc(1, sizeof(*window));
+	if (!window) {
+		entry_result(&entry, errno);
+		return NULL;
+	}
+	window->ibv = (struct ibv_mw){ .context = pd->context, .pd = pd, .type = type };
+	pthread_mutex_lock(&stub_lock);
+	window->number = registry_add(&windows, window);
+	object_born(pd->context);
+	domain_use(pd, 1);
+	pthread_mutex_unlock(&stub_lock);
+	window->ibv.handle = window->number;
+	window->ibv.rkey = 0x800000 | window->number << 8 | 0xfe; /* two binds on, its lowest 8 bits begin again */
+	entry_object(&entry, "mw", window->number);
+	entry_result(&entry, 0);
+	return &window->ibv;
+}
+
+int dealloc_mw(struct ibv_mw *mw)
+{
+	struct entry entry = control_call("ibv_dealloc_mw");
+	struct window *window = container_of(mw, struct window, ibv);
+	int error = fault("DEALLOC_MW");
+
+	entry_object(&entry, "mw", window->number);
+	if (error)
+		return entry_result(&entry, error);
+	pthread_mutex_lock(&stub_lock);
+	registry_remove(&windows, window->number);
+	domain_use(mw->pd, -1);
+	object_died(mw->context);
+	free(window);
+	pthread_mutex_unlock(&stub_lock);
+	return entry_result(&entry, 0);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)

@@ -200,6 +200,27 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, str
 	return entry_result(&entry, 0);
 }
 
+/* Recorded, and no more: nothing is delivered to a group. */
+static int multicast(const char *call, const char *verb, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct entry entry = control_call(call);
+
+	entry_queue_pair(&entry, container_of(qp, struct queue_pair, ibv));
+	entry_bytes(&entry, "gid", gid, sizeof(*gid));
+	entry_number(&entry, "lid", lid);
+	return entry_result(&entry, fault(verb));
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return multicast("ibv_attach_mcast", "ATTACH_MCAST", qp, gid, lid);
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return multicast("ibv_detach_mcast", "DETACH_MCAST", qp, gid, lid);
+}
+
 /* The caller holds stub_lock. */
 struct queue_pair *queue_pair_numbered(uint32_t qp_num)
 {

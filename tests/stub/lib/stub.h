@@ -98,7 +98,7 @@ void object_died(struct ibv_context *context);
 int port_count(const char *device);
 int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr, size_t length);
 
-/* memory.c: protection domains, memory regions, address handles */
+/* memory.c: protection domains, memory regions, memory windows, address handles */
 struct domain {
 	struct ibv_pd ibv;
 	int number;
@@ -113,6 +113,8 @@ struct address_handle {
 
 void domain_use(struct ibv_pd *pd, int change);
 void *memory_at(const struct ibv_sge *sge);
+struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int dealloc_mw(struct ibv_mw *mw);
 
 /* completion.c: channels and completion queues */
 struct completion_queue {

@@ -126,6 +126,10 @@ static void deliver(struct queue_pair *from, const struct ibv_send_wr *wr)
 		wc.wc_flags |= IBV_WC_WITH_IMM;
 		wc.imm_data = wr->imm_data;
 	}
+	if (wr->opcode == IBV_WR_SEND_WITH_INV) {
+		wc.wc_flags |= IBV_WC_WITH_INV;
+		wc.invalidated_rkey = wr->invalidate_rkey;
+	}
 	if (datagram && wr->wr.ud.ah && container_of(wr->wr.ud.ah, struct address_handle, ibv)->attr.is_global)
 		wc.wc_flags |= IBV_WC_GRH;
 	cq_push(to->ibv.recv_cq, &wc, wr->send_flags & IBV_SEND_SOLICITED);
@@ -145,6 +149,8 @@ static enum ibv_wc_opcode completed_as(enum ibv_wr_opcode opcode)
 		return IBV_WC_FETCH_ADD;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
 	default:
 		return IBV_WC_SEND;
 	}
