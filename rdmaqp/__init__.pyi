@@ -147,14 +147,11 @@ from .model.table import (
 from .verbs.chain import (
     Chain as Chain,
 )
-from .verbs.completion import (
+from .verbs.channel import (
     CompletionChannel as CompletionChannel,
 )
 from .verbs.completion import (
     CompletionQueue as CompletionQueue,
-)
-from .verbs.completion import (
-    WorkCompletion as WorkCompletion,
 )
 from .verbs.datagrams import (
     GRH_BYTES as GRH_BYTES,
@@ -182,6 +179,9 @@ from .verbs.memory import (
 )
 from .verbs.modify import (
     Transition as Transition,
+)
+from .verbs.multicast import (
+    MULTICAST_QPN as MULTICAST_QPN,
 )
 from .verbs.port import Port as Port
 from .verbs.queue_pair import (
@@ -214,8 +214,11 @@ from .verbs.slices import (
 from .verbs.slices import (
     Slice as Slice,
 )
-from .verbs.work import (
+from .verbs.window import (
     Bind as Bind,
+)
+from .verbs.window import (
+    MemoryWindow as MemoryWindow,
 )
 from .verbs.work import (
     CompareSwap as CompareSwap,
@@ -243,6 +246,9 @@ from .verbs.work import (
 )
 from .verbs.work import (
     Write as Write,
+)
+from .verbs.work_completion import (
+    WorkCompletion as WorkCompletion,
 )
 
 __version__: str

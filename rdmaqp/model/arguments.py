@@ -24,7 +24,10 @@ _R = TypeVar("_R")
 _OPEN = frozenset({"", "Any", "Callable", "Iterable", "Literal", "Mapping", "Self", "Sequence"})
 #: Enumerations are taken as their numbers too.
 _NUMBERED = frozenset(name for name, kind in vars(enums).items() if isinstance(kind, type) and issubclass(kind, int))
-_WORDS = {"Buffer": "a bytes-like object", "float": "a number", "NoneType": "None", "int": "an int", "bool": "a bool"}
+_WORDS = {
+    "Buffer": "a bytes-like object", "DLPack": "DLPack", "float": "a number", "NoneType": "None", "int": "an int",
+    "bool": "a bool",
+}  # fmt: skip
 
 
 class Kind(NamedTuple):
@@ -39,7 +42,7 @@ class Kind(NamedTuple):
         if kind.__name__ in names or not names.isdisjoint(base.__name__ for base in kind.__mro__):
             return True
         if "Buffer" in names:
-            return _has_buffer(value)
+            return _has_buffer(value) or ("DLPack" in names and hasattr(value, "__dlpack__"))
         is_whole = hasattr(kind, "__index__")
         if is_whole and ("int" in names or "bool" in names or not names.isdisjoint(_NUMBERED)):
             return True

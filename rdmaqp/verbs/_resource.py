@@ -40,7 +40,7 @@ class Resource(ABC):
         self._lock = threading.RLock()
         self._closing = False
         #: How often close() has been called: a wait that began before one ends, whatever came of it.
-        self._closings = 0
+        self.closings = 0
         with self._lock:
             for parent in parents:
                 parent._children[id(self)] = self
@@ -61,6 +61,12 @@ class Resource(ABC):
         if self._handle_or_none is None or self._closing:
             raise ClosedError(f"this {self.kind} is closed{self._because()}")
 
+    def _require_not_closed_since(self, closings: int) -> None:
+        """Raise :class:`ClosedError` where it has been closed since, or was to be, and the driver refused."""
+        if self.closings != closings:
+            self.require_open()
+            raise ClosedError(f"this {self.kind} was to be closed by another thread, and the driver refused")
+
     @property
     def closed(self) -> bool:
         """Whether :meth:`close` has been called, here or on a parent."""
@@ -77,7 +83,7 @@ class Resource(ABC):
             VerbsError: the driver refused; the object is still open then.
         """
         self._closing = True
-        self._closings += 1
+        self.closings += 1
         try:
             # A wait in another thread holds the lock for a slice of time at most, and looks at these two between.
             with self._lock:

@@ -6,12 +6,15 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from rdmaqp.errors import ClosedError, DeadlineError
+from rdmaqp.model.enums import QPType
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
-from rdmaqp.verbs.completion import SLICE_NS, WorkCompletion
+from rdmaqp.verbs.completion import SLICE_NS
 from rdmaqp.verbs.refused import NO_DESTINATION, Posted, Spans, judge_work
 from rdmaqp.verbs.slices import region_of
-from rdmaqp.verbs.work import SEND_SIZE, Bind, Recv, Work, pack, pieces_of, work_is_inline
+from rdmaqp.verbs.window import Bind
+from rdmaqp.verbs.work import SEND_SIZE, Recv, Work, pack, parts_of, pieces_of, require_work, work_is_inline
+from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +33,8 @@ class Chain:
         """Raises ValueError, TypeError, GuardError: as the posting calls of ``QueuePair``."""
         if not work:
             raise ValueError("a chain has at least one work request")
+        for one in work:
+            require_work(one)
         receives = isinstance(work[0], Recv)
         if any(isinstance(one, Recv) != receives for one in work):
             raise ValueError("a chain goes to one queue: all sends, or all receives")
@@ -40,7 +45,7 @@ class Chain:
         self._wrs = ffi.new(f"struct ibv_{'recv' if receives else 'send'}_wr[]", len(work))
         self.raw = ffi.new("struct rdmaqp_chain *", {
             "qp": qp.raw, "receives" if receives else "sends": self._wrs, "n": len(work),
-            "ended": qp.pd.domain.ended,
+            "ended": qp.pd.domain.ended, "follows": qp.type is QPType.UD,
         })  # fmt: skip
         self._post = lib.rdmaqp_post_chain
         for at, one in enumerate(work):
@@ -55,6 +60,9 @@ class Chain:
 
     def __setitem__(self, at: int, work: Work | Recv) -> None:
         """Put another request in the place of one; not while the chain is under way in :meth:`run`."""
+        if self.raw.running and self.raw.resets == self.qp.raw.resets:
+            raise ValueError("the chain is under way: run() it to its end first")
+        require_work(work)
         at = range(len(self._work))[at]
         if isinstance(work, Recv) != isinstance(self._work[at], Recv):
             raise ValueError("a chain goes to one queue: all sends, or all receives")
@@ -70,17 +78,23 @@ class Chain:
     def _put(self, at: int, work: Work | Recv) -> None:
         ffi, lib = native()
         kept, spans = self._memory_of(work)
+        for resource in kept:
+            if isinstance(resource, Resource):
+                resource.require_open()
         judge_work(self.qp, work, spans, at)
         sges = ffi.new("struct ibv_sge[]", [list(span) for span in spans])
         if isinstance(work, Recv):
             lib.rdmaqp_chain_recv(self.raw, at, work.wr_id, sges, len(spans))
         else:
+            work.require_remote(sum(length for _, length, _ in spans))
             record = ffi.new("struct rdmaqp_send_record *")
             pack(memoryview(ffi.buffer(record, SEND_SIZE)), 0, work.as_record())
             if lib.rdmaqp_chain_send(self.raw, at, record, sges, len(spans)):
                 raise ValueError(f"request {at}: {NO_DESTINATION}")
             if isinstance(work, Bind):
                 part = work.region
+                if work.window.pd is not self.qp.pd:
+                    raise ValueError(f"request {at}: the window is of another protection domain than {self.qp}")
                 lib.rdmaqp_chain_bind(
                     self.raw, at, work.window.handle, work.rkey, region_of(part).handle, part.addr, part.length,
                     int(work.access),
@@ -89,17 +103,18 @@ class Chain:
 
     def _memory_of(self, work: Work | Recv) -> tuple[list[Any], Spans]:
         """What must stay while the request is here, and its pieces."""
-        ffi = native().ffi
         kept: list[Any] = [getattr(getattr(work, "to", None), "ah", None), getattr(work, "window", None)]
         kept += pieces_of(getattr(work, "region", None))
-        local = getattr(work, "local", None)
-        if work_is_inline(work) and not hasattr(local, "lkey"):
-            view = memoryview(cast("Any", local)).cast("B")
-            pinned = ffi.from_buffer(view)
-            return [*kept, pinned], [(int(ffi.cast("uintptr_t", pinned)), view.nbytes, 0)]
-        pieces = work.pieces()
-        kept += pieces
-        return [getattr(one, "mr", one) for one in kept], [(piece.addr, piece.length, piece.lkey) for piece in pieces]
+        spans: Spans = []
+        for piece in parts_of(getattr(work, "local", None)) if work_is_inline(work) else work.pieces():
+            if hasattr(piece, "lkey"):
+                kept.append(piece)
+                spans.append((piece.addr, piece.length, piece.lkey))
+            else:  # to be copied while posting, and registered nowhere
+                pinned, span = _pinned(piece)
+                kept.append(pinned)
+                spans.append(span)
+        return [getattr(one, "mr", one) for one in kept], spans
 
     def post(self) -> None:
         """Post all of it (ibv_post_send(3), ibv_post_recv(3)).
@@ -116,7 +131,8 @@ class Chain:
     def run(self, timeout: float | None = None) -> None:
         """Post the sends, and wait in C until each signaled one has succeeded.
 
-        Completions of other work on the same queue are kept for whoever polls it next.
+        Completions of other work on the same queue are kept for whoever polls it next; the chain's own that another
+        call has polled count as seen.
 
         Raises:
             ValueError: the last request is not signaled, so that nobody would know its end.
@@ -167,3 +183,11 @@ class Chain:
 
         wc = WorkCompletion.from_c(self.qp.raw.failed)
         return completion_error(wc, self.qp, notes=(f"It was request {self.qp.raw.index} of {len(self)}.",))  # type: ignore[arg-type]
+
+
+def _pinned(memory: Any) -> tuple[Any, tuple[int, int, int]]:
+    """Bytes that may neither move nor end while the first of the two is held; and where they are."""
+    ffi = native().ffi
+    view = memoryview(memory).cast("B")
+    pinned = ffi.from_buffer(view)
+    return pinned, (int(ffi.cast("uintptr_t", pinned)), view.nbytes, 0)

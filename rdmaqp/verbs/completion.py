@@ -1,20 +1,21 @@
-"""Completion channels and completion queues."""
+"""Completion queues."""
 
 from __future__ import annotations
 
-import os
 import time
-from dataclasses import dataclass, fields
-from socket import ntohl
 from typing import TYPE_CHECKING, Any, cast
 
 from rdmaqp.errors import ClosedError, DeadlineError, RdmaqpError, VerbsError
 from rdmaqp.model.arguments import checked
-from rdmaqp.model.enums import WCOpcode, WCStatus
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource, emptied
+from rdmaqp.verbs.arrivals import Arrivals
+from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rdmaqp.verbs.channel import CompletionChannel
     from rdmaqp.verbs.device import Context
     from rdmaqp.verbs.queue_pair import QueuePair
     from rdmaqp.verbs.records import Completions
@@ -22,122 +23,8 @@ if TYPE_CHECKING:
 #: How long C may wait before Python looks at signals and at close() again, ns.
 SLICE_NS = 20_000_000
 
-_WITH_IMM = 2  # enum ibv_wc_flags
-
-#: What a completion prints only where there is something in it.
-_SELDOM = ("src_qp", "wc_flags", "imm")
-
 #: Completions taken by one call.
 _MOST = 64
-
-
-@dataclass(frozen=True)
-class WorkCompletion:
-    """``struct ibv_wc``: the end of one work request. *opcode* and *byte_len* count only where *status* is SUCCESS.
-
-    *imm* is the sender's immediate data, in host byte order; ``None`` where it sent none. *src_qp*, *slid*, *sl* and
-    *dlid_path_bits* tell of whom a datagram came (``QueuePair.reply_to``).
-    """
-
-    # Written out, since one of them is no field: the queue that it came from is nobody's business but an error's.
-    __slots__ = (
-        "_queue", "byte_len", "dlid_path_bits", "imm", "opcode", "qp_num", "sl", "slid", "src_qp", "status",
-        "vendor_err", "wc_flags", "wr_id",
-    )  # fmt: skip
-
-    wr_id: int
-    status: int
-    opcode: int
-    byte_len: int
-    qp_num: int
-    src_qp: int
-    vendor_err: int
-    wc_flags: int
-    imm: int | None
-    slid: int
-    sl: int
-    dlid_path_bits: int
-
-    @property
-    def ok(self) -> bool:
-        """Whether it succeeded."""
-        return self.status == WCStatus.SUCCESS
-
-    @property
-    def status_name(self) -> str:
-        """The status' name, without the prefix."""
-        return wc_status_name(self.status)
-
-    @property
-    def opcode_name(self) -> str:
-        """What has completed, in the field's words."""
-        known = self.opcode in WCOpcode._value2member_map_
-        return WCOpcode(self.opcode).name if known else str(self.opcode)
-
-    def raise_for_status(self) -> None:
-        """Raise :class:`~rdmaqp.errors.CompletionError` where the work request failed; it says why."""
-        if not self.ok:
-            from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it
-
-            queue = getattr(self, "_queue", None)
-            raise completion_error(self, None if queue is None else queue.queue_pair(self.qp_num))
-
-    @classmethod
-    def from_c(cls, wc: Any, queue: CompletionQueue | None = None) -> WorkCompletion:
-        """Copy one ``struct ibv_wc``, which came from *queue*."""
-        flags = wc.wc_flags
-        made = cls(
-            wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num, wc.src_qp, wc.vendor_err, flags,
-            ntohl(wc.imm_data) if flags & _WITH_IMM else None, wc.slid, wc.sl, wc.dlid_path_bits,
-        )  # fmt: skip
-        object.__setattr__(made, "_queue", queue)
-        return made
-
-    def __repr__(self) -> str:
-        """What counts, by name: a failed one has no opcode and no length, but the vendor's word."""
-        status = WCStatus(self.status).name if self.status in WCStatus._value2member_map_ else str(self.status)
-        parts = [f"wr_id={self.wr_id:#x}", f"status={status}", f"qp_num={self.qp_num:#x}"]
-        if not self.ok:
-            return f"WorkCompletion({', '.join(parts)}, vendor_err={self.vendor_err:#x})"
-        parts += [f"opcode={self.opcode_name}", f"byte_len={self.byte_len}"]
-        parts += [f"{name}={value:#x}" for name in _SELDOM if (value := getattr(self, name) or 0)]
-        return f"WorkCompletion({', '.join(parts)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WorkCompletion, tuple(getattr(self, field.name) for field in fields(self))
-
-
-def wc_status_name(status: int) -> str:
-    """The name of a completion status; libibverbs' text where it is newer than we are."""
-    if status in WCStatus._value2member_map_:
-        return WCStatus(status).name
-    ffi, lib = native()
-    return str(ffi.string(lib.ibv_wc_status_str(status)).decode())
-
-
-class CompletionChannel(Resource):
-    """``struct ibv_comp_channel``: tells when a completion queue has something, through a file descriptor."""
-
-    kind = "completion channel"
-    _rank = 4
-
-    def __init__(self, context: Context) -> None:
-        def make() -> Any:
-            pointer = native().lib.ibv_create_comp_channel(context.handle)
-            return check_pointer("ibv_create_comp_channel", pointer, f"device {context.name}")
-
-        super().__init__(make, context)
-        self.context = context
-        # The loops in C take an event only where there is one, and must not block on a stolen one.
-        os.set_blocking(self.fd, False)
-
-    @property
-    def fd(self) -> int:
-        """The descriptor, readable when an event waits; not blocking."""
-        return int(self.handle.fd)
-
-    def _destroy(self, handle: Any) -> None:
-        check("ibv_destroy_comp_channel", native().lib.ibv_destroy_comp_channel(handle), self.kind)
 
 
 class CompletionQueue(Resource):
@@ -202,7 +89,7 @@ class CompletionQueue(Resource):
         with self._lock:
             count = self._poll(self.raw, min(num_entries, _MOST), self._wc)
             if count < 0:
-                raise self._poll_failed("ibv_poll_cq")
+                raise self._poll_failed("ibv_poll_cq", native().ffi.errno)
             return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
 
     def poll_into(self, completions: Completions) -> int:
@@ -210,15 +97,15 @@ class CompletionQueue(Resource):
 
         Raises :class:`VerbsError` where the queue is broken, :class:`ClosedError`.
         """
+        completions.queue = self
         count = self._poll(self.raw, completions.size, completions.raw)
         if count < 0:
             completions.count = 0
-            raise self._poll_failed("ibv_poll_cq")
+            raise self._poll_failed("ibv_poll_cq", native().ffi.errno)
         completions.count = count
         return int(count)
 
-    def _poll_failed(self, verb: str) -> RdmaqpError:
-        number = native().ffi.errno
+    def _poll_failed(self, verb: str, number: int) -> RdmaqpError:
         if number:
             return VerbsError(verb, number, str(self))
         return ClosedError(f"this {self.kind} is closed{self._because()}")
@@ -237,27 +124,87 @@ class CompletionQueue(Resource):
         """
         if num_entries < 1:
             raise ValueError(f"num_entries: {num_entries} completions cannot be waited for")
-        end = None if timeout is None else time.monotonic() + timeout
-        closings = self._closings
-        while True:
-            if self._closings != closings:
-                self.require_open()
-                raise ClosedError(f"this {self.kind} was to be closed by another thread, and the driver refused")
-            left = SLICE_NS if end is None else max(0, min((end - time.monotonic()) * 1e9, SLICE_NS))
-            found = self._wait_slice(min(num_entries, _MOST), int(left))
-            if found:
-                return found
-            if left <= 0:
-                raise DeadlineError(self._nothing_came(timeout))
+        for slice_ns in self._slices(timeout):
+            with self._lock:
+                count = self._wait_slice(min(num_entries, _MOST), self._wc, slice_ns)
+                if count:
+                    return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
+        raise DeadlineError(self._nothing_came(timeout))
 
-    def _wait_slice(self, num_entries: int, slice_ns: int) -> list[WorkCompletion]:
+    def wait_into(self, completions: Completions, at_least: int = 1, *, timeout: float | None = None) -> int:
+        """Fill *completions* with *at_least* so many, and say how many came: :meth:`wait` without an object of any.
+
+        Raises:
+            DeadlineError: there were less in time; ``completions.count`` of them did come, and are there.
+            ClosedError, VerbsError: as :meth:`wait`; what had come is there too.
+        """
+        if not 1 <= at_least <= completions.size:
+            raise ValueError(f"at_least: {at_least} is outside 1…{completions.size}, the room for completions")
+        completions.queue, completions.count = self, 0
+        for slice_ns in self._slices(timeout):
+            with self._lock:
+                room, free = completions.size - completions.count, completions.raw + completions.count
+                completions.count += self._wait_slice(room, free, slice_ns)
+            if completions.count >= at_least:
+                return completions.count
+        came = f"{completions.count} of {at_least} completions came; then " if completions.count else ""
+        raise DeadlineError(came + self._nothing_came(timeout))
+
+    def _slices(self, timeout: float | None) -> Iterator[int]:
+        """The time to wait, in ns, in slices; the last is 0. Raises ClosedError where there was a close() meanwhile."""
+        end = None if timeout is None else time.monotonic() + timeout
+        closings, left = self.closings, 1.0
+        while left > 0:
+            self._require_not_closed_since(closings)
+            left = SLICE_NS if end is None else max(0, min((end - time.monotonic()) * 1e9, SLICE_NS))
+            yield int(left)
+
+    def _wait_slice(self, num_entries: int, wc: Any, slice_ns: int) -> int:
         ffi, lib = native()
+        self.require_open()
+        count = int(lib.rdmaqp_wait(self.raw, num_entries, wc, slice_ns, self._verb))
+        number = ffi.errno
+        if self.raw.events and self.channel is not None:
+            self.raw.events = 0
+            self.channel._wake()  # a task may have waited for an event that was taken here
+        if count < 0:
+            raise self._poll_failed(ffi.string(self._verb[0]).decode() if number else "", number)
+        return count
+
+    # ------------------------------------------------------------------ events
+
+    def require_channel(self) -> CompletionChannel:
+        """Its completion channel. Raises :class:`ValueError` where it has none."""
+        if self.channel is None:
+            raise ValueError(
+                f"this {self.kind} has no completion channel, so nothing can tell of its completions: make it with "
+                "device.create_cq(cqe, device.create_comp_channel()), or use wait()"
+            )
+        return self.channel
+
+    @checked()
+    def req_notify(self, *, solicited_only: bool = False) -> None:
+        """Have the next completion raise an event, once (ibv_req_notify_cq(3)): then poll, before you sleep.
+
+        With *solicited_only*, only a receive whose sender said ``solicited=True``, or one that failed, does.
+
+        Raises:
+            ValueError: the queue has no channel.
+            ClosedError, VerbsError: it is closed, or the driver refused.
+        """
+        self.require_channel()
         with self._lock:
-            self.require_open()
-            count = lib.rdmaqp_wait(self.raw, num_entries, self._wc, slice_ns, self._verb)
-            if count < 0:
-                raise self._poll_failed(ffi.string(self._verb[0]).decode() if ffi.errno else "")
-            return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
+            check("ibv_req_notify_cq", native().lib.rdmaqp_req_notify_cq(self.handle, int(solicited_only)), str(self))
+
+    @checked()
+    def completions(self, num_entries: int = 16) -> Arrivals:
+        """For asyncio: ``await`` it for a list of at least one completion, or iterate over it with ``async for``.
+
+        See :class:`~rdmaqp.verbs.arrivals.Arrivals`. The queue needs a channel. Raises what :meth:`wait` raises.
+        """
+        if num_entries < 1:
+            raise ValueError(f"num_entries: {num_entries} completions cannot be waited for")
+        return Arrivals(self, num_entries)
 
     def _nothing_came(self, timeout: float | None) -> str:
         """What a wait in vain says: whose completions they would have been, and what keeps one away for ever."""
@@ -273,6 +220,10 @@ class CompletionQueue(Resource):
 
     def _destroy(self, handle: Any) -> None:
         lib = native().lib
-        with emptied(self.raw):
-            check("ibv_destroy_cq", lib.ibv_destroy_cq(handle), self.kind)
+        try:
+            with emptied(self.raw):
+                check("ibv_destroy_cq", lib.ibv_destroy_cq(handle), self.kind)
+        finally:
+            if self.channel is not None:
+                self.channel._wake()
         lib.rdmaqp_end_cq(self.raw)

@@ -13,9 +13,9 @@ from rdmaqp.verbs.work import Destination
 if TYPE_CHECKING:
     from rdmaqp.model.attributes import AddressVector
     from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.verbs.completion import WorkCompletion
     from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
     from rdmaqp.verbs.slices import Slice
+    from rdmaqp.verbs.work_completion import WorkCompletion
 
 #: The first bytes of every receive of a datagram are the global route header's (ibv_post_recv(3)), whether the packet
 #: had one or not: a receive has room for these and for the message.

@@ -15,7 +15,8 @@ from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
 from rdmaqp.model.request import DeviceFacts
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
-from rdmaqp.verbs.completion import CompletionChannel, CompletionQueue
+from rdmaqp.verbs.channel import CompletionChannel
+from rdmaqp.verbs.completion import CompletionQueue
 from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
 from rdmaqp.verbs.port import Port
 

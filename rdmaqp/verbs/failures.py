@@ -27,8 +27,8 @@ from rdmaqp.model.request import Completion, Failure, QPFacts, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rdmaqp.verbs.completion import WorkCompletion
     from rdmaqp.verbs.queue_pair import QueuePair
+    from rdmaqp.verbs.work_completion import WorkCompletion
 
 #: Where this machine's IP stack may know the reason.
 _ASK_FOR = OF_ADDRESS | {errno.EINVAL, errno.EACCES}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import RdmaqpError, VerbsError
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import holding
-from rdmaqp.verbs.completion import SLICE_NS, WorkCompletion
+from rdmaqp.verbs.completion import SLICE_NS
+from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.memory import MemoryRegion

@@ -17,12 +17,22 @@ from rdmaqp.verbs.address import AddressHandle
 from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.queue_pair import QueuePair
 from rdmaqp.verbs.slices import RemoteMemory, Slice, bounds
+from rdmaqp.verbs.window import MemoryWindow
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from _typeshed import ReadableBuffer as Buffer
 
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.device import Context
+
+    class DLPack(Protocol):
+        """What shows its memory by DLPack: tensors, most of all."""
+
+        def __dlpack__(self, **options: Any) -> Any: ...
+
+        def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
 class ProtectionDomain(Resource):
@@ -52,13 +62,14 @@ class ProtectionDomain(Resource):
         return f"{self.kind} on {self.context.name}"
 
     @checked()
-    def reg_mr(self, memory: Buffer, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
-        """Register *memory*, anything with the buffer protocol, and keep it alive (ibv_reg_mr(3)).
+    def reg_mr(self, memory: Buffer | DLPack, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
+        """Register *memory*, anything with the buffer protocol or DLPack, and keep it alive (ibv_reg_mr(3)).
 
         A bytearray cannot be resized while it is registered. Read-only memory can be registered without LOCAL_WRITE.
+        DLPack is for memory of the CPU, and takes NumPy to read it.
 
         Raises:
-            TypeError: it has no buffer.
+            TypeError: it has no buffer, or NumPy cannot read its DLPack; what to do is said.
             ValueError: it is empty, has gaps, or is read-only and *access* would write to it.
             VerbsError: for ENOMEM, the lock limit is named.
         """
@@ -70,6 +81,13 @@ class ProtectionDomain(Resource):
         if length < 1:
             raise ValueError(f"a memory region has at least 1 byte, not {length}")
         return MemoryRegion(self, mmap.mmap(-1, length), access)
+
+    def alloc_mw(self) -> MemoryWindow:
+        """A memory window of type 2, bound to nothing yet (ibv_alloc_mw(3)).
+
+        Raises :class:`VerbsError`, which says what the device has: not all have windows.
+        """
+        return MemoryWindow(self)
 
     @checked()
     def create_qp(
@@ -115,13 +133,14 @@ class MemoryRegion(Resource):
     kind = "memory region"
     _rank = 1
 
-    def __init__(self, pd: ProtectionDomain, memory: Buffer, access: int) -> None:
+    def __init__(self, pd: ProtectionDomain, memory: Buffer | DLPack, access: int) -> None:
         ffi, lib = native()
         view = _bytes_of(memory)
         if view.readonly and access & _WRITES:
             raise ValueError(
                 f"this memory is read-only, and {AccessFlag(access & _WRITES)!r} would let the device write to it; "
                 "pass access=0 (or REMOTE_READ), or writable memory"
+                + _why_read_only(memory)
             )
 
         def asked() -> Request:
@@ -199,8 +218,8 @@ class MemoryRegion(Resource):
             self._view.release()
 
 
-def _bytes_of(memory: Buffer) -> memoryview:
-    view = memoryview(memory)
+def _bytes_of(memory: Buffer | DLPack) -> memoryview:
+    view = _buffer_of(memory)
     if view.nbytes == 0:
         raise ValueError("a memory region has at least 1 byte; this memory is empty")
     if not view.c_contiguous:
@@ -211,4 +230,40 @@ def _bytes_of(memory: Buffer) -> memoryview:
     return view.cast("B")
 
 
+def _buffer_of(memory: Any) -> memoryview:
+    try:
+        return memoryview(memory)
+    except TypeError:
+        if not hasattr(memory, "__dlpack__"):
+            raise
+    kind = type(memory).__name__
+    device, number = memory.__dlpack_device__()
+    if device not in _CPU_DEVICES:
+        raise TypeError(f"this {kind} is on DLPack device ({int(device)}, {number}), and not in memory of the CPU")
+    try:
+        import numpy as np  # optional
+    except ImportError:
+        raise TypeError(f"this {kind} shows its memory by DLPack alone, which NumPy reads: install numpy") from None
+    try:
+        return memoryview(np.from_dlpack(memory))  # type: ignore[arg-type]
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"NumPy {np.__version__} cannot read the DLPack of this {kind}: {error}. Give it as bytes (of PyTorch: "
+            "tensor.view(torch.uint8))"
+        ) from error
+
+
+def _why_read_only(memory: Any) -> str:
+    try:
+        memoryview(memory)
+    except TypeError:
+        return (
+            "; NumPy takes all DLPack for read-only that is older than version 1, which cannot say (of PyTorch, give "
+            "tensor.numpy())"
+        )
+    return ""
+
+
+#: ``DLDeviceType``: kDLCPU, and what CUDA and ROCm have pinned of it.
+_CPU_DEVICES = frozenset({1, 3, 11})
 _WRITES = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE | AccessFlag.REMOTE_ATOMIC

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rdmaqp.guard import Policy, Report
     from rdmaqp.model.attributes import AddressVector, QPAttr
     from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.verbs.completion import WorkCompletion
     from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.slices import Slice
     from rdmaqp.verbs.work import Destination
+    from rdmaqp.verbs.work_completion import WorkCompletion
 
 
 class Moves(WorkQueues):

@@ -15,6 +15,7 @@ from rdmaqp.model.arguments import checked, require
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, QPState, QPType, mask_names
+from rdmaqp.model.gid import GID
 from rdmaqp.model.request import QPCap, QPFacts, Request
 from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
@@ -22,6 +23,7 @@ from rdmaqp.verbs._resource import emptied
 from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.modify import Transition
 from rdmaqp.verbs.moves import Moves
+from rdmaqp.verbs.multicast import Membership, membership
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -239,6 +241,27 @@ class QueuePair(Moves):
             return f"the queue pair is in {self.state.name} now"
         except VerbsError as error:
             return f"its state cannot be asked ({error.strerror}); the last known is {self.last_state.name}"
+
+    @checked()
+    def attach_mcast(self, gid: GID | bytes | str, lid: int = 0) -> Membership:
+        """Receive what is sent to the multicast group *gid* (ibv_attach_mcast(3)): ``with qp.attach_mcast("ff0e::1"):``
+
+        For UD. On InfiniBand *lid* is the group's, which the subnet manager gives. Closing the queue pair ends it too.
+
+        Raises:
+            ValueError: another type, no multicast GID, no multicast LID, a member already.
+            DeviceError: the device has no multicast groups.
+            VerbsError: the driver refused.
+        """
+        return Membership(self, gid, lid)
+
+    @checked()
+    def detach_mcast(self, gid: GID | bytes | str, lid: int = 0) -> None:
+        """Leave the group (ibv_detach_mcast(3)). Raises ValueError where it is no member, VerbsError."""
+        member = membership(self, gid, lid)
+        if member is None:
+            raise ValueError(f"{self} is not in multicast group {GID.parse(gid)}")
+        member.close()
 
     def _destroy(self, handle: Any) -> None:
         with emptied(self.raw):

@@ -9,13 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rdmaqp.verbs._native import native
-from rdmaqp.verbs.completion import WorkCompletion
-from rdmaqp.verbs.work import RECV_FIELDS, RECV_SIZE, SEND_FIELDS, SEND_SIZE, Recv, Work, pack, work_is_inline
+from rdmaqp.verbs.work import (
+    RECV_FIELDS,
+    RECV_SIZE,
+    SEND_FIELDS,
+    SEND_SIZE,
+    Recv,
+    Work,
+    pack,
+    require_work,
+    work_is_inline,
+)
+from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
+
+    from rdmaqp.verbs.completion import CompletionQueue
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -78,6 +90,7 @@ def record_of(work: Work | Recv) -> tuple[int, ...]:
     Raises:
         ValueError: it has several pieces, bytes of its own, or no record at all: a chain carries those.
     """
+    require_work(work)
     inline = work_is_inline(work)
     pieces = () if inline else work.pieces()
     if len(pieces) > 1 or inline:
@@ -86,6 +99,7 @@ def record_of(work: Work | Recv) -> tuple[int, ...]:
     where = (pieces[0].addr, pieces[0].length, pieces[0].lkey) if pieces else (0, 0, 0)
     if isinstance(work, Recv):
         return (work.wr_id, *where)
+    work.require_remote(where[1])
     return work.as_record(*where)
 
 
@@ -120,6 +134,8 @@ class Completions:
         self.raw = native().ffi.new("struct ibv_wc[]", n)
         self.size = n
         self.count = 0
+        #: Where they came from, for :meth:`~rdmaqp.WorkCompletion.raise_for_status` to say why one failed.
+        self.queue: CompletionQueue | None = None
 
     def __len__(self) -> int:
         return self.count
@@ -127,10 +143,10 @@ class Completions:
     def __getitem__(self, at: int) -> WorkCompletion:
         if not -self.count <= at < self.count:
             raise IndexError(f"entry {at} of {self.count} completions")
-        return WorkCompletion.from_c(self.raw[at % self.count])
+        return WorkCompletion.from_c(self.raw[at % self.count], self.queue)
 
     def __iter__(self) -> Iterator[WorkCompletion]:
-        return (WorkCompletion.from_c(self.raw[at]) for at in range(self.count))
+        return (WorkCompletion.from_c(self.raw[at], self.queue) for at in range(self.count))
 
     @property
     def array(self) -> Array:

@@ -15,6 +15,7 @@ from rdmaqp.model.acts import Piece, Post
 from rdmaqp.model.request import QPFacts, Region, Request
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.slices import region_of
+from rdmaqp.verbs.window import Bind
 from rdmaqp.verbs.work import INLINE, Recv, Work, work_is_inline
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rdmaqp.verbs.work_queues import WorkQueues
 
 NO_DESTINATION = "a datagram needs a destination: to=Destination(ah, qp_num, qkey), with an open address handle"
+
+NO_RECORD = "this opcode needs more than a record has room for: post it as an object, such as Bind(…)"
 
 #: Address, length and lkey of each piece.
 Spans = list[tuple[int, int, int]]
@@ -39,12 +42,16 @@ class Posted:
     opcode: int | None
     inline: bool
     spans: Spans
+    access: int | None = None
 
     @classmethod
     def of_work(cls, work: Work | Recv, spans: Spans) -> Posted:
         """A request as an object, with its pieces."""
         if isinstance(work, Recv):
             return cls("recv", None, inline=False, spans=spans)
+        if isinstance(work, Bind):
+            part = work.region
+            return cls("send", work.code(), work.inline, [(part.addr, part.length, part.lkey)], work.access)
         return cls("send", work.code(), work.inline, spans)
 
     @classmethod
@@ -65,7 +72,8 @@ def judge_work(qp: WorkQueues, work: Work | Recv, spans: Spans, at: int = 0) -> 
     rules = current()
     if rules.mode != "off":
         facts = QPFacts(type=qp.type, qp_num=qp.qp_num, cap=qp.cap, srq=qp.has_srq, pd=qp.pd.number)
-        named = () if work_is_inline(work) else tuple(region_of(piece) for piece in work.pieces())
+        pieces = (work.region,) if isinstance(work, Bind) else () if work_is_inline(work) else work.pieces()
+        named = tuple(region_of(piece) for piece in pieces)
         report = check(_request(qp, facts, Posted.of_work(work, spans), named))
         report.remark = f" (It is request {at}.)" if at else ""
         rules.settle(report)
@@ -101,8 +109,8 @@ def _request(qp: WorkQueues, facts: QPFacts, one: Posted, named: Iterable[Memory
     context = qp.pd.context
     pieces = tuple(Piece(addr=addr, length=length, lkey=lkey) for addr, length, lkey in one.spans)
     post = Post(
-        queue=one.queue, opcode=one.opcode, num_sge=len(one.spans), length=sum(span[1] for span in one.spans),
-        inline=one.inline, sge=pieces,
+        queue=one.queue, opcode=one.opcode, num_sge=len(one.spans) if one.access is None else 0,
+        length=sum(span[1] for span in one.spans), inline=one.inline, sge=pieces, access=one.access,
     )
     known = [*named, *context.regions()]
     return Request(qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts)

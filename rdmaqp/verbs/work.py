@@ -109,6 +109,12 @@ class Work:
         """The pieces of our memory that it names."""
         return pieces_of(getattr(self, "local", None))
 
+    def require_remote(self, length: int) -> None:
+        """Raise :class:`ValueError` where the remote memory that it names has no room for *length* bytes of ours."""
+        remote = getattr(self, "remote", None)
+        if remote is not None and length > remote.length:
+            raise ValueError(f"{length} bytes here, and the remote memory that is named has {remote.length}")
+
 
 @dataclass(slots=True)
 class Send(Work):
@@ -221,25 +227,6 @@ class LocalInvalidate(Work):
 
 
 @dataclass(slots=True)
-class Bind(Work):
-    """BIND_MW: bytes of *region* become what *window*, a memory window of type 2, names from now on.
-
-    Attributes:
-        window: the memory window.
-        region: which bytes.
-        access: what the other side may do with them: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC.
-        rkey: the new key of the window.
-    """
-
-    opcode = WROpcode.BIND_MW
-
-    window: Any
-    region: MemoryRegion | Slice
-    access: int
-    rkey: int
-
-
-@dataclass(slots=True)
 class Recv:
     """A receive: the next message, or the next immediate data, comes into *local*."""
 
@@ -249,6 +236,12 @@ class Recv:
     def pieces(self) -> tuple[MemoryRegion | Slice, ...]:
         """The pieces of our memory that it names."""
         return pieces_of(self.local)
+
+
+def require_work(work: object) -> None:
+    """Raise :class:`TypeError` where *work* is none."""
+    if not isinstance(work, (Work, Recv)):
+        raise TypeError(f"{type(work).__name__} is no work request, such as Send(region[0:64]) or Recv(region)")
 
 
 def work_is_inline(work: Work | Recv) -> bool:
@@ -262,9 +255,7 @@ def pieces_of(local: object) -> tuple[MemoryRegion | Slice, ...]:
     Raises:
         TypeError: something in it is no memory region and no slice of one.
     """
-    if local is None:
-        return ()
-    parts = tuple(local) if isinstance(local, (list, tuple)) else (local,)
+    parts = parts_of(local)
     for part in parts:
         if not hasattr(part, "lkey"):
             raise TypeError(
@@ -272,6 +263,13 @@ def pieces_of(local: object) -> tuple[MemoryRegion | Slice, ...]:
                 "(region[0:64]), or plain bytes with inline=True"
             )
     return parts
+
+
+def parts_of(local: object) -> tuple[Any, ...]:
+    """*local* as a tuple: none, one, or several."""
+    if local is None:
+        return ()
+    return tuple(local) if isinstance(local, (list, tuple)) else (local,)
 
 
 def pack(into: memoryview, at: int, values: Sequence[int]) -> None:

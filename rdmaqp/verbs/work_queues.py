@@ -18,20 +18,21 @@ from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.chain import Chain
 from rdmaqp.verbs.records import record_of, records_in
-from rdmaqp.verbs.refused import NO_DESTINATION, Posted, judge_posts, judge_work, post_failed
+from rdmaqp.verbs.refused import NO_DESTINATION, NO_RECORD, Posted, judge_posts, judge_work, post_failed
 from rdmaqp.verbs.slices import Slice, region_of
+from rdmaqp.verbs.window import Bind, MemoryWindow
 from rdmaqp.verbs.work import (
     RECV_SIZE,
     SEND_SIZE,
     CompareSwap,
     FetchAdd,
+    LocalInvalidate,
     Read,
     Recv,
     Send,
     Work,
     Write,
     pack,
-    work_is_inline,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class WorkQueues(Resource):
         self._slots = ffi.new("struct rdmaqp_slot[]", size)
         takes, refused = opcodes_of(self.type, driver)
         self.raw = ffi.new("struct rdmaqp_qp *", {
-            "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num,
+            "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num, "send_cq": self.send_cq.raw,
             "sq": {"slots": self._slots, "mask": size - 1, "room": cap.max_send_wr}, "rq": {"room": cap.max_recv_wr},
             "send_states": _bits(_SENDS - refused["send"]), "recv_states": _bits(_RECEIVES - refused["recv"]),
             "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
@@ -86,11 +87,12 @@ class WorkQueues(Resource):
         self._one = ffi.new("struct rdmaqp_send_record[]", 1)
         self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
-        for cq in {id(cq): cq for cq in (self.send_cq, self.recv_cq)}.values():
+        for cq in (self.send_cq, self.recv_cq):
             error = lib.rdmaqp_add_pair(cq.raw, self.raw)
-            if error == lib.RDMAQP_CLOSED:
-                raise ClosedError(f"the {cq.kind} is closed")
             if error:
+                self.close_queues()
+                if error == lib.RDMAQP_CLOSED:
+                    raise ClosedError(f"the {cq.kind} is closed")
                 raise MemoryError(f"no room to note {self} at its completion queue")
 
     def close_queues(self) -> None:
@@ -144,6 +146,21 @@ class WorkQueues(Resource):
         """Add *add* to the 8 bytes at *remote*; their old value comes into *local*."""
         self.post(FetchAdd(local, remote, add, **options))
 
+    def bind(self, window: MemoryWindow, region: MemoryRegion | Slice, access: int, **options: Any) -> RemoteMemory:
+        """Bind *window* to the bytes of *region* under its next key: what the peer may reach once that has completed.
+
+        *access*: REMOTE_READ, REMOTE_WRITE, REMOTE_ATOMIC. Sends behind it may tell the peer at once.
+        """
+        work = Bind(window, region, access, **options)
+        self.post(work)
+        return work.remote
+
+    def invalidate(self, key: MemoryWindow | int, **options: Any) -> None:
+        """LOCAL_INV: end the key of a memory window, which can then be bound again."""
+        self.post(LocalInvalidate(key.rkey if isinstance(key, MemoryWindow) else key, **options))
+        if isinstance(key, MemoryWindow):
+            key.unbound()
+
     def recv(self, local: Local = None, *, wr_id: int = 0) -> None:
         """Post a receive into *local*. Of a datagram the first 40 bytes are the global route header's."""
         self.post(Recv(local=local, wr_id=wr_id))
@@ -172,6 +189,9 @@ class WorkQueues(Resource):
                 self._post_sends(self._one, 1)
         else:
             self.chain(*work).post()
+            for number, one in enumerate(work, self.raw.sq.head - len(work)):
+                if isinstance(one, Bind):
+                    one.window.bound(one, self, number)
 
     def chain(self, *work: Work | Recv) -> Chain:
         """Requests made once and posted often; see :class:`Chain`."""
@@ -205,10 +225,15 @@ class WorkQueues(Resource):
     # ------------------------------------------------------------------ what did not pass
 
     def require_own(self, work: Work | Recv) -> None:
-        """Ask the judge where *work* names memory of another protection domain, whose keys may look like ours."""
-        pieces = () if work_is_inline(work) else work.pieces()
-        if any(region_of(piece).pd is not self.pd for piece in pieces):
-            judge_work(self, work, [(piece.addr, piece.length, piece.lkey) for piece in pieces])
+        """Ask the judge where *work* names memory of another protection domain, whose keys may look like ours.
+
+        Raises ClosedError where it names memory that is closed, GuardError.
+        """
+        for piece in work.pieces():
+            region = region_of(piece)
+            region.require_open()
+            if region.pd is not self.pd:
+                judge_work(self, work, [(piece.addr, piece.length, piece.lkey) for piece in work.pieces()])
 
     def resolve(
         self, result: int, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]
@@ -225,8 +250,9 @@ class WorkQueues(Resource):
         if result == lib.RDMAQP_CLOSED:
             self.require_open()
             raise ClosedError(f"the completion queue of {self} is closed")
-        if result == lib.RDMAQP_NO_AH:
-            raise ValueError(f"{self}: request {self.raw.index}: {NO_DESTINATION}")
+        if result in (lib.RDMAQP_NO_AH, lib.RDMAQP_NO_RECORD):
+            why = NO_DESTINATION if result == lib.RDMAQP_NO_AH else NO_RECORD
+            raise ValueError(f"{self}: request {self.raw.index}: {why}")
         raise post_failed(self, posted()[self.raw.index], n)
 
     def _ask_again(self, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]) -> int:
@@ -249,7 +275,7 @@ def _bits(states: frozenset[QPState]) -> int:
 
 
 def _needs_chain(work: Work | Recv) -> bool:
-    if getattr(work, "inline", False) or (not hasattr(work, "as_record") and not isinstance(work, Recv)):
+    if getattr(work, "inline", False) or isinstance(work, Bind) or not isinstance(work, (Work, Recv)):
         return True
     local = getattr(work, "local", None)
     return isinstance(local, (list, tuple)) and len(local) > 1

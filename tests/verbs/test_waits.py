@@ -317,9 +317,9 @@ def test_failed_work_is_a_completion_that_can_be_raised(null: Null) -> None:
 
 
 def status_of_another_day() -> list[str]:
-    from rdmaqp.verbs.completion import WorkCompletion, wc_status_name
+    from rdmaqp.verbs.work_completion import WorkCompletion, wc_status_name
 
-    wc = WorkCompletion(1, 99, 77, 0, 0, 0, 0, 0, None, 0, 0, 0)
+    wc = WorkCompletion(1, 99, 77, 0, 0, 0, 0, 0, None, 0, 0, 0, None)
     return [wc_status_name(3), wc_status_name(99), wc.opcode_name, wc.status_name]
 
 

@@ -17,6 +17,7 @@ def wrong_calls() -> list[list[str]]:
     one, other = connected()
     qp, pd, cq, context = one.qp, one.pd, one.cq, one.context
     here, there = qp.endpoint(psn=1), other.qp.endpoint(psn=2)
+    channel = context.create_comp_channel()
     before = len(calls())
     tried: dict[str, Any] = {
         "open(5)": lambda: rdmaqp.open(5),
@@ -46,6 +47,8 @@ def wrong_calls() -> list[list[str]]:
         "bring_up": lambda: rdmaqp.bring_up(here, {}),
         "check": lambda: rdmaqp.check({"attr": {}}),
         "pkey": lambda: context.port(1).pkey("0"),
+        "get_event": lambda: channel.get_event("soon"),
+        "attach_mcast": lambda: qp.attach_mcast("ff0e::1", None),
         "swap": lambda: rdmaqp.Exchange.swap(object(), {}, {}, 5.0),
         "connect(host)": lambda: rdmaqp.Exchange.connect(7),
     }  # fmt: skip
@@ -66,7 +69,7 @@ def test_each_wrong_argument_is_named_with_what_was_given_and_what_is_expected(n
         "create_qp(None)": "TypeError: create_qp(): send_cq is None; expected a CompletionQueue",
         "create_qp(max_wr)": "TypeError: create_qp() has no argument 'max_sendwr'; did you mean 'max_send_wr'?",
         "create_qp(type)": "TypeError: create_qp(): qp_type is 1.5, a float; expected a QPType or a str",
-        "reg_mr(5)": "TypeError: reg_mr(): memory is 5, an int; expected a bytes-like object",
+        "reg_mr(5)": "TypeError: reg_mr(): memory is 5, an int; expected a bytes-like object or DLPack",
         "reg_mr(access)": "TypeError: reg_mr(): access is 'LOCAL_WRITE', a str; expected an int",
         "alloc_mr('4k')": "TypeError: alloc_mr(): length is '4k', a str; expected an int",
         "create_ah({})": "TypeError: create_ah(): address is {}, a dict; expected an AddressVector",
@@ -84,6 +87,8 @@ def test_each_wrong_argument_is_named_with_what_was_given_and_what_is_expected(n
         "bring_up": "TypeError: bring_up(): remote is {}, a dict; expected an Endpoint or None",
         "check": "TypeError: check(): request is {'attr': {}}, a dict; expected a Request",
         "pkey": "TypeError: pkey(): index is '0', a str; expected an int",
+        "get_event": "TypeError: get_event(): timeout is 'soon', a str; expected a number or None",
+        "attach_mcast": "TypeError: attach_mcast(): lid is None; expected an int",
         "swap": "TypeError: swap(): local is {}, a dict; expected an Endpoint",
         "connect(host)": "TypeError: connect(): host is 7, an int; expected a str",
     }  # fmt: skip
@@ -91,7 +96,7 @@ def test_each_wrong_argument_is_named_with_what_was_given_and_what_is_expected(n
 
 #: On the hot path (with all of the data path), which may look for itself, as modify does; or their values are the
 #: guard's to judge, which says more than a type.
-UNCHECKED = {"modify", "poll", "poll_into", "span", "to_init", "to_rtr", "to_rts", "queue_pair"}
+UNCHECKED = {"modify", "poll", "poll_into", "wait_into", "span", "to_init", "to_rtr", "to_rts", "queue_pair"}
 
 
 @pytest.mark.parametrize("kind", [

@@ -158,6 +158,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 int ibv_destroy_cq(struct ibv_cq *cq);
 int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 const char *ibv_wc_status_str(enum ibv_wc_status status);
+int rdmaqp_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int rdmaqp_take_event(struct ibv_comp_channel *channel, struct ibv_cq **cq);
 
 /* queue pairs */
 enum ibv_qp_type {
@@ -226,6 +228,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr);
 int ibv_destroy_qp(struct ibv_qp *qp);
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /* what the guard is told before a modify call */
 #define RDMAQP_HAS_STATE ...
@@ -251,5 +255,9 @@ struct ibv_sge { uint64_t addr; uint32_t length; uint32_t lkey; };
 struct ibv_send_wr { uint64_t wr_id; unsigned int send_flags; ...; };
 struct ibv_recv_wr { uint64_t wr_id; ...; };
 struct ibv_mw { uint32_t rkey; ...; };
+enum ibv_mw_type { IBV_MW_TYPE_1, IBV_MW_TYPE_2, ... };
+struct ibv_mw *rdmaqp_alloc_mw(struct ibv_pd *pd, int type);
+int rdmaqp_dealloc_mw(struct ibv_mw *mw);
+uint32_t rdmaqp_inc_rkey(uint32_t rkey);
 
 const char *rdmaqp_version(void);

@@ -5,6 +5,7 @@ int rdmaqp_add_region(struct rdmaqp_domain *domain, uint64_t addr, uint64_t leng
 void rdmaqp_drop_region(struct rdmaqp_domain *domain, uint32_t lkey);
 uint32_t rdmaqp_add_handle(struct rdmaqp_domain *domain, struct ibv_ah *ah);
 void rdmaqp_drop_handle(struct rdmaqp_domain *domain, uint32_t number);
+void rdmaqp_window_ended(struct rdmaqp_domain *domain);
 void rdmaqp_end_domain(struct rdmaqp_domain *domain);
 
 void rdmaqp_forget_work(struct rdmaqp_qp *qp);

@@ -28,6 +28,7 @@ static void rdmaqp_chain_bind(struct rdmaqp_chain *chain, uint32_t at, struct ib
 {
 	struct ibv_send_wr *wr = &chain->sends[at];
 
+	chain->follows = 1;
 	wr->bind_mw.mw = mw;
 	wr->bind_mw.rkey = rkey;
 	wr->bind_mw.bind_info.mr = mr;
@@ -66,9 +67,9 @@ static int post_chain(struct rdmaqp_chain *chain, int checked)
 	struct rdmaqp_domain *domain = chain->qp->domain;
 	int result = RDMAQP_STALE;
 
-	if (!chain->qp->datagram)
+	if (!chain->follows)
 		return chain->ended == domain->ended ? hand_chain(chain, checked) : RDMAQP_STALE;
-	enter(&domain->lock); /* to the end: an address handle must not end while a driver follows it */
+	enter(&domain->lock); /* to the end: what a driver follows must not end meanwhile */
 	if (chain->ended == domain->ended)
 		result = hand_chain(chain, checked);
 	leave(&domain->lock);
@@ -87,6 +88,12 @@ static int rdmaqp_post_chain(struct rdmaqp_chain *chain, int checked)
 	return result;
 }
 
+/* Whether the last of them has: what was not seen here, another call has polled. */
+static int has_ended(const struct rdmaqp_chain *chain)
+{
+	return (int64_t)(chain->qp->sq.tail - (chain->start + chain->n)) >= 0;
+}
+
 /* Take completions until all of the chain's have come: 1; 0 where the slice is over; negative why not. */
 static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t slice_ns)
 {
@@ -94,7 +101,7 @@ static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t 
 	struct idle idle = { .slice_ns = slice_ns };
 	int result = 0;
 
-	while (chain->reaped < chain->signaled && !result) {
+	while (chain->reaped < chain->signaled && !has_ended(chain) && !result) {
 		struct ibv_wc wc[16];
 		uint32_t before = chain->reaped;
 		int i, n = ibv_poll_cq(cq->cq, 16, wc);
@@ -135,9 +142,10 @@ static int rdmaqp_run_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, in
 		leave(&chain->qp->lock);
 		return RDMAQP_CLOSED;
 	}
-	if (!chain->running) {
+	if (!chain->running || chain->resets != chain->qp->resets) {
 		result = post_chain(chain, checked);
 		chain->running = !result;
+		chain->resets = chain->qp->resets;
 		chain->reaped = 0;
 	}
 	if (!result)

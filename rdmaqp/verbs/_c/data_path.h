@@ -9,6 +9,7 @@
 #define RDMAQP_NO_AH -4  /* a datagram without a known address handle: no driver looks before it follows it */
 #define RDMAQP_STALE -5 /* memory or a destination of the domain has ended since: look whether it was the chain's */
 #define RDMAQP_STATUS -6 /* a work request failed: qp->failed is its completion, qp->index its number */
+#define RDMAQP_NO_RECORD -7 /* request qp->index has an opcode that a record has no room for */
 
 /* One holder at a time, in the order of asking; once closed, none. */
 struct rdmaqp_lock {
@@ -33,7 +34,7 @@ struct rdmaqp_domain {
 	uint32_t region_count;
 	struct ibv_ah **handles; /* number n is at n - 1 */
 	uint32_t handle_count;
-	uint64_t ended; /* regions and handles that have: what was found good before must be looked at again */
+	uint64_t ended; /* regions, windows and handles that have: what was found good before must be looked at again */
 };
 
 /* A work request in a work queue's account. */
@@ -52,10 +53,13 @@ struct rdmaqp_queue {
 	int lost; /* more was posted, unchecked, than the account holds: room is unknown until RESET */
 };
 
+struct rdmaqp_cq;
+
 struct rdmaqp_qp {
 	struct rdmaqp_lock lock;
 	struct ibv_qp *qp;
 	struct rdmaqp_domain *domain;
+	struct rdmaqp_cq *send_cq;     /* where its sends end */
 	struct rdmaqp_queue *receives; /* rq, or that of the shared receive queue */
 	struct rdmaqp_queue sq;
 	struct rdmaqp_queue rq;
@@ -70,6 +74,7 @@ struct rdmaqp_qp {
 	int sq_sig_all;
 	int datagram;
 	int extended; /* XRC_SEND: each request names a remote shared receive queue */
+	uint32_t resets; /* how often its work has been forgotten */
 	int error;
 	const char *verb;
 	uint32_t index;
@@ -88,6 +93,7 @@ struct rdmaqp_cq {
 	uint32_t held_size;
 	uint32_t held_first;
 	uint32_t held_count;
+	uint32_t events; /* taken off the channel while waiting here; they may have been for another queue */
 };
 
 /* One send as a record: what an array of them is made of. A field counts where its opcode uses it. */
@@ -124,7 +130,9 @@ struct rdmaqp_chain {
 	uint32_t n;
 	uint32_t signaled;
 	uint64_t ended; /* the domain's, when its memory was last found good */
+	int follows;    /* a driver follows pointers of its requests: to address handles, or to what a window is bound to */
 	uint64_t start; /* of the last post: its first request's number */
 	uint32_t reaped;
+	uint32_t resets; /* the queue pair's, when it was posted */
 	int running; /* posted by rdmaqp_run_chain(), which has not seen its end */
 };

@@ -150,6 +150,14 @@ static void rdmaqp_drop_region(struct rdmaqp_domain *domain, uint32_t lkey)
 	leave(&domain->lock);
 }
 
+/* A memory window has ended: whoever holds requests that name it looks again. None that names it is being posted. */
+static void rdmaqp_window_ended(struct rdmaqp_domain *domain)
+{
+	enter(&domain->lock);
+	domain->ended++;
+	leave(&domain->lock);
+}
+
 /* Note an address handle: its number, from 1 on, or 0 where there is no memory. */
 static uint32_t rdmaqp_add_handle(struct rdmaqp_domain *domain, struct ibv_ah *ah)
 {

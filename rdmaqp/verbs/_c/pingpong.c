@@ -221,6 +221,7 @@ static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
 {
 	struct rdmaqp_end *side[2] = { a, b };
 	struct pollfd fds[2];
+	struct ibv_cq *whose;
 	int i, count = b ? 2 : 1;
 
 	for (i = 0; i < count; i++) {
@@ -236,7 +237,7 @@ static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
 	if (poll(fds, count, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
 		return fail_verb(a, "poll", errno);
 	for (i = 0; i < count; i++)
-		if (take_event(side[i]->queue->channel))
+		if (rdmaqp_take_event(side[i]->queue->channel, &whose) < 0)
 			return fail_verb(side[i], "ibv_get_cq_event", errno);
 	return 0;
 }

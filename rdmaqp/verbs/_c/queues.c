@@ -31,6 +31,7 @@ static void rdmaqp_forget_work(struct rdmaqp_qp *qp)
 	qp->sq.tail = qp->sq.head;
 	qp->sq.lost = qp->rq.lost = 0;
 	qp->rq.tail = qp->rq.head;
+	qp->resets++;
 }
 
 static struct rdmaqp_qp **pair_slot(struct rdmaqp_cq *cq, uint32_t qp_num)
@@ -84,6 +85,10 @@ static void rdmaqp_drop_pair(struct rdmaqp_cq *cq, struct rdmaqp_qp *qp)
 
 	if (!enter(&cq->lock))
 		return;
+	if (!cq->pairs) { /* not even the first could be noted */
+		leave(&cq->lock);
+		return;
+	}
 	slot = pair_slot(cq, qp->qp_num);
 	if (*slot == qp) {
 		uint32_t at = slot - cq->pairs;
@@ -119,7 +124,8 @@ static struct rdmaqp_qp *pair_of(struct rdmaqp_cq *cq, uint32_t qp_num)
 
 /*
  * The request that a send's completion stands for. One that succeeded has been signaled; of those before it that were
- * not, nobody hears again. One that failed may be any: of a failed one, the opcode says nothing, so wr_id must.
+ * not, nobody hears again. One that failed may be any: of a failed one, the opcode says nothing, so wr_id must. Where
+ * receives end in the same queue, one of the same wr_id that fails while sends are under way is taken for a send.
  */
 static int is_send(const struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t *number)
 {
@@ -151,7 +157,7 @@ static struct rdmaqp_qp *account(struct rdmaqp_cq *cq, const struct ibv_wc *wc, 
 		return NULL;
 	if (wc->status != IBV_WC_SUCCESS)
 		__atomic_store_n(&qp->state, 0, __ATOMIC_RELEASE); /* wherever that has led */
-	if (is_send(qp, wc, number)) {
+	if (cq == qp->send_cq && is_send(qp, wc, number)) {
 		__atomic_store_n(&qp->sq.tail, *number + 1, __ATOMIC_RELEASE);
 		return qp;
 	}

@@ -48,20 +48,40 @@ static const char *rdmaqp_provider_file(struct ibv_context *context)
 }
 
 /*
- * Take one event off the channel if there is one: 0, or -1 with errno. The channel's fd does not block.
+ * Take one event off the channel: 1 with whose it is; 0 where there is none; -1 with errno. The channel's fd does not
+ * block.
  *
  * It is acknowledged here, since queues may share a channel: the event may be another queue's than the one waited
  * for, and ibv_destroy_cq() waits for ever for a queue's own events.
  */
-static int take_event(struct ibv_comp_channel *channel)
+static int rdmaqp_take_event(struct ibv_comp_channel *channel, struct ibv_cq **cq)
 {
-	struct ibv_cq *cq;
 	void *cq_context;
 
-	if (ibv_get_cq_event(channel, &cq, &cq_context))
-		return errno == EAGAIN ? 0 : -1;
-	ibv_ack_cq_events(cq, 1);
-	return 0;
+	if (ibv_get_cq_event(channel, cq, &cq_context))
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	ibv_ack_cq_events(*cq, 1);
+	return 1;
+}
+
+static int rdmaqp_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	return ibv_req_notify_cq(cq, solicited_only);
+}
+
+static struct ibv_mw *rdmaqp_alloc_mw(struct ibv_pd *pd, int type)
+{
+	return ibv_alloc_mw(pd, type);
+}
+
+static int rdmaqp_dealloc_mw(struct ibv_mw *mw)
+{
+	return ibv_dealloc_mw(mw);
+}
+
+static uint32_t rdmaqp_inc_rkey(uint32_t rkey)
+{
+	return ibv_inc_rkey(rkey);
 }
 
 /* ibv_poll_cq() says only that it failed, unless its driver is one that returns an error number. */

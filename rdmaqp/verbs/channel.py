@@ -1,0 +1,151 @@
+"""Completion channels: how a thread, or an event loop, sleeps until a completion queue has something."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
+from rdmaqp.model.arguments import checked
+from rdmaqp.verbs._native import check, check_pointer, native
+from rdmaqp.verbs._resource import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rdmaqp.verbs.completion import CompletionQueue
+    from rdmaqp.verbs.device import Context
+
+#: How long a wait sleeps before it looks whether another thread has closed the channel, ms.
+_LOOK_AGAIN_MS = 20
+
+
+class CompletionChannel(Resource):
+    """``struct ibv_comp_channel``: tells when a completion queue has something, through a file descriptor.
+
+    Several queues may share one. By hand::
+
+        cq.req_notify()
+        if not cq.poll():                    # what was there before raises no event
+            channel.get_event(timeout=1)     # that of any of its queues: poll and req_notify again
+    """
+
+    kind = "completion channel"
+    _rank = 4
+
+    def __init__(self, context: Context) -> None:
+        def make() -> Any:
+            pointer = native().lib.ibv_create_comp_channel(context.handle)
+            return check_pointer("ibv_create_comp_channel", pointer, f"device {context.name}")
+
+        #: Of each event loop with tasks that wait here: its own descriptor, and what its tasks wait for.
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[int, set[Waiter]]] = {}
+        super().__init__(make, context)
+        self.context = context
+        # The loops in C take an event only where there is one, and must not block on a stolen one.
+        os.set_blocking(self.fd, False)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor, readable when an event waits; not blocking."""
+        return int(self.handle.fd)
+
+    @checked()
+    def get_event(self, timeout: float | None = None) -> CompletionQueue:
+        """Sleep until one of its queues, armed by ``req_notify``, has an event; take and acknowledge it; say whose.
+
+        See ibv_get_cq_event(3). *timeout* is in seconds; ``None`` waits for ever. Ctrl-C works.
+
+        Raises:
+            DeadlineError: there was none in time.
+            ClosedError: the channel was closed meanwhile.
+            VerbsError: the channel is broken.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        waiter = select.poll()
+        waiter.register(self.fd, select.POLLIN)
+        while True:
+            queue = self._take()
+            if queue is not None:
+                return queue
+            left = _LOOK_AGAIN_MS if end is None else (end - time.monotonic()) * 1000
+            if left <= 0:
+                raise DeadlineError(f"no event within {timeout} s on the {self.kind} of {self.context.name}")
+            waiter.poll(min(left, _LOOK_AGAIN_MS))
+
+    def _take(self) -> CompletionQueue | None:
+        """Take an event off: whose it is, ``None`` where there is none."""
+        ffi, lib = native()
+        whose = ffi.new("struct ibv_cq **")
+        with self._lock:
+            taken = lib.rdmaqp_take_event(self.handle, whose)
+            if taken < 0:
+                check("ibv_get_cq_event", -1, f"{self.kind} of {self.context.name}")
+            queues = list(self._children.values()) if taken else []
+            return next((cast("CompletionQueue", cq) for cq in queues if cq._handle_or_none == whose[0]), None)
+
+    # ------------------------------------------------------------------ asyncio
+
+    @contextmanager
+    def listening(self) -> Iterator[Waiter]:
+        """Within the block, have the running event loop watch the descriptor: what is yielded is set at each event.
+
+        It is set for events of any of the channel's queues, and when one is closed: look, clear it, look again, wait.
+        """
+        loop = asyncio.get_running_loop()
+        waiter = Waiter()
+        if loop not in self._loops:
+            # Its own descriptor: another thread may close the channel's, whose number is then another file's.
+            fd = os.dup(self.fd)
+            self._loops[loop] = (fd, set())
+            loop.add_reader(fd, self._readable)
+        fd, waiters = self._loops[loop]
+        waiters.add(waiter)
+        try:
+            yield waiter
+        finally:
+            waiters.discard(waiter)
+            if not waiters:
+                del self._loops[loop]
+                loop.remove_reader(fd)
+                os.close(fd)
+
+    def _readable(self) -> None:
+        """Take what events there are, of whatever queue, and have every task look at its own."""
+        try:
+            while self._take() is not None:
+                pass
+        except (ClosedError, VerbsError) as error:
+            self._wake(error)
+        else:
+            self._wake()
+
+    def _wake(self, error: Exception | None = None) -> None:
+        """Have every task that waits here look again; any thread may call this, who took an event or closed a queue."""
+        for loop, (_, waiters) in list(self._loops.items()):
+            with suppress(RuntimeError):  # that loop has ended, and its tasks with it
+                loop.call_soon_threadsafe(_set, list(waiters), error)
+
+    def _destroy(self, handle: Any) -> None:
+        check("ibv_destroy_comp_channel", native().lib.ibv_destroy_comp_channel(handle), self.kind)
+        self._wake()
+
+
+class Waiter(asyncio.Event):
+    """What a task waits for.
+
+    Attributes:
+        error: why there will be nothing.
+    """
+
+    error: Exception | None = None
+
+
+def _set(waiters: list[Waiter], error: Exception | None) -> None:
+    for waiter in waiters:
+        waiter.error = waiter.error or error
+        waiter.set()
