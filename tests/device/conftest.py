@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import rdmaqp
+from device.rc_ends import End, connected_ends
 from forked import Forked
 
 RDMAQP = [sys.executable, "-m", "rdmaqp"]
@@ -37,6 +38,11 @@ def pd(context: rdmaqp.Context) -> rdmaqp.ProtectionDomain:
 @pytest.fixture
 def cq(context: rdmaqp.Context) -> rdmaqp.CompletionQueue:
     return context.create_cq(16)
+
+
+@pytest.fixture
+def ends(pd: rdmaqp.ProtectionDomain) -> Iterator[tuple[End, End]]:
+    yield from connected_ends(pd)
 
 
 @pytest.fixture

@@ -130,6 +130,36 @@ def test_a_device_that_has_no_more_says_how_many_it_has(null: Null) -> None:
     assert "null0 says that it has memory windows of type 2, 16 at most (max_mw)" in came["text"]
 
 
+def with_its_queue_pair() -> list[Any]:
+    """Of four windows: bound, invalidated, bound to another queue pair since, closed before."""
+    one, other = connected()
+    region = bindable(one)
+    bound, free, moved, closed = (one.pd.alloc_mw() for _ in range(4))
+    for window in (bound, free, moved, closed):
+        one.qp.bind(window, region, READ)
+    for window in (free, moved):
+        one.qp.invalidate(window)
+    second = one.pd.create_qp(one.cq)
+    here = second.endpoint(psn=1)
+    second.connect(here, here)
+    second.bind(moved, region, READ)
+    closed.close()
+    before = len(calls("ibv_dealloc_mw"))
+    one.qp.close()
+    order = [call["call"] for call in calls("ibv_dealloc_mw", "ibv_destroy_qp")][before:]
+    states = [window.closed for window in (bound, free, moved)]
+    second.close()
+    return [order, states, moved.closed, free.closed, said(error_of(bound.require_open))["text"], other.qp.closed]
+
+
+def test_a_queue_pair_ends_after_the_windows_that_are_bound_to_it(null: Null) -> None:
+    """Soft-RoCE waits for them, without end but for its patience."""
+    assert null.run(with_its_queue_pair, **WINDOWS) == [
+        ["ibv_dealloc_mw", "ibv_destroy_qp"], [True, False, False], True, False,
+        "this memory window is closed, as its queue pair is", False,
+    ]  # fmt: skip
+
+
 def ended() -> list[Any]:
     """A driver follows a bind's pointers: one whose window or region has ended is never handed to it."""
     one, _ = connected()
