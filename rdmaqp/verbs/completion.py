@@ -119,7 +119,7 @@ class CompletionChannel(Resource):
     """``struct ibv_comp_channel``: tells when a completion queue has something, through a file descriptor."""
 
     kind = "completion channel"
-    _rank = 4
+    _rank = 5
 
     def __init__(self, context: Context) -> None:
         def make() -> Any:
@@ -148,7 +148,7 @@ class CompletionQueue(Resource):
     """
 
     kind = "completion queue"
-    _rank = 3
+    _rank = 4
 
     def __init__(
         self, context: Context, cqe: int, channel: CompletionChannel | None = None, comp_vector: int = 0
