@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -209,3 +210,40 @@ def unshared() -> list[Any]:
 
 def test_the_account_holds_where_nothing_was_lost(null: Null) -> None:
     assert null.run(unshared) == [["post-full", "queue"]]
+
+
+def at_random(seed: int) -> dict[str, int]:
+    """Posts, sends and polls in any order, on two queues of completions: the account is never above nor below."""
+    choice = random.Random(seed)
+    one, srq, pairs = shared(room=7)
+    inside, ready, refusals = 0, [0, 0], 0
+    waiting = 0  # receives that no message has come for
+    for rounds in range(1, 601):
+        act = choice.randrange(3)
+        if act == 0:
+            count = choice.randrange(1, 4)
+            if inside + count > 7:
+                error = said(error_of(srq.post, *[rdmaqp.Recv(one.mr)] * count))
+                refusals += error["errors"] == [["post-full", "queue"]]
+            else:
+                srq.post(*[rdmaqp.Recv(one.mr)] * count)
+                inside, waiting = inside + count, waiting + count
+        elif act == 1 and waiting:
+            to = choice.randrange(2)
+            pairs[to][0].send(one.mr[0:4])
+            one.cq.poll()
+            waiting, ready[to] = waiting - 1, ready[to] + 1
+        else:
+            of = choice.randrange(2)
+            came = len(pairs[of][1].recv_cq.poll(choice.randrange(1, 3)))
+            assert came <= ready[of]
+            ready[of], inside = ready[of] - came, inside - came
+        assert srq.recv_posted == inside, (rounds, srq.recv_posted, inside)
+    return {"rounds": rounds, "refusals": refusals}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_account_holds_whatever_is_done(null: Null, seed: int) -> None:
+    came = null.run(at_random, seed)
+    assert came["rounds"] == 600
+    assert came["refusals"] > 10
