@@ -255,7 +255,6 @@ def test_the_last_receive_of_a_queue_pair_in_error_is_told(
     with suppress(rdmaqp.DeadlineError):
         while True:
             told.append(context.async_events.wait(timeout=3))
-    print([str(event) for event in told])
     last = [event for event in told if event.type == AsyncEventType.QP_LAST_WQE_REACHED]
     assert [event.source for event in last] in ([], [taker])
     assert srq.recv_posted == 1
