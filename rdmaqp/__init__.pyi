@@ -79,6 +79,9 @@ from .model.enums import (
     AccessFlag as AccessFlag,
 )
 from .model.enums import (
+    AsyncEventType as AsyncEventType,
+)
+from .model.enums import (
     AttrMask as AttrMask,
 )
 from .model.enums import (
@@ -171,6 +174,12 @@ from .verbs.device import (
 from .verbs.device import (
     open as open,
 )
+from .verbs.events import (
+    AsyncEvent as AsyncEvent,
+)
+from .verbs.events import (
+    AsyncEvents as AsyncEvents,
+)
 from .verbs.memory import (
     MemoryRegion as MemoryRegion,
 )
@@ -214,6 +223,12 @@ from .verbs.slices import (
 from .verbs.slices import (
     Slice as Slice,
 )
+from .verbs.srq import (
+    SharedReceiveQueue as SharedReceiveQueue,
+)
+from .verbs.srq import (
+    SRQAttr as SRQAttr,
+)
 from .verbs.window import (
     Bind as Bind,
 )
@@ -249,6 +264,9 @@ from .verbs.work import (
 )
 from .verbs.work_completion import (
     WorkCompletion as WorkCompletion,
+)
+from .verbs.xrc import (
+    XRCDomain as XRCDomain,
 )
 
 __version__: str

@@ -69,13 +69,16 @@ class _About:
         number = f" {qp.qp_num:#x}" if qp.qp_num is not None else ""
         state = f", in {qp.state.name}" if qp.state is not None else ""
         where = f" on {name}" if name else ""
+        if self.post.queue == "srq":
+            return f"shared receive queue{where}, post_srq_recv"
         return f"{kind_of(self.request)} queue pair{number}{where}{state}, post_{self.post.queue}"
 
     def present(self) -> tuple[str, ...]:
         return ()
 
     def tail(self) -> str:
-        return f"ibv_post_{self.post.queue} was not called; nothing was posted."
+        verb = "srq_recv" if self.post.queue == "srq" else self.post.queue
+        return f"ibv_post_{verb} was not called; nothing was posted."
 
 
 def check(request: Request, post: Post) -> Report:
@@ -83,7 +86,8 @@ def check(request: Request, post: Post) -> Report:
     report, driver = Report(_About(request, post)), driver_of(request.device.driver)
     opcode = _opcode(report, request, driver, post) if post.queue == "send" else None
     _own_queue(report, request, post)
-    _state(report, request, driver, post)
+    if post.queue != "srq":  # which has no state
+        _state(report, request, driver, post)
     _room(report, request, post)
     inline = bool(post.inline) and post.queue == "send"
     pieces = _pieces(report, request, post)
@@ -123,6 +127,10 @@ def _opcode(report: Report, request: Request, driver: Driver, post: Post) -> WRO
     return None if known is None else WROpcode(known)
 
 
+def _owner(post: Post) -> str:
+    return "shared receive queue" if post.queue == "srq" else "queue pair"
+
+
 def _who_sends(opcode: WROpcode) -> str | None:
     kinds = [kind.name for kind, takes in OPCODES.items() if opcode in takes]
     return f"{opcode.name} is for {', '.join(kinds)}" if kinds else None
@@ -138,6 +146,11 @@ def _own_queue(report: Report, request: Request, post: Post) -> None:
     elif qp.type in _NO_RECEIVE_QUEUE or qp.driver_type in (DriverType.DCI, DriverType.DCT):
         report.find("post-srq", "queue", f"{kind_of(request)} queue pairs have no receive queue", given="recv",
                     fix="post to the shared receive queue of the target: ibv_post_srq_recv")
+
+
+def _belongs_elsewhere(request: Request, post: Post) -> bool:
+    """Whether it is a receive for another queue, which has a room and limits of its own."""
+    return post.queue == "recv" and (bool(request.qp.srq) or request.qp.type in _NO_RECEIVE_QUEUE)
 
 
 def _state(report: Report, request: Request, driver: Driver, post: Post) -> None:
@@ -164,14 +177,15 @@ def _room(report: Report, request: Request, post: Post) -> None:
     sends = post.queue == "send"
     posted = qp.outstanding if sends else qp.recv_posted
     limit = "max_send_wr" if sends else "max_recv_wr"
-    if qp.srq and not sends:
+    if _belongs_elsewhere(request, post):
         return
     if posted is None or qp.cap is None:
         report.skip("post-full", "qp.cap" if qp.cap is None else "qp.outstanding" if sends else "qp.recv_posted")
         return
     room = getattr(qp.cap, limit)
     if posted >= room:
-        report.find("post-full", "queue", f"{posted} are posted, and {limit} is {room}: the queue is full",
+        name = "max_wr" if post.queue == "srq" else limit
+        report.find("post-full", "queue", f"{posted} are posted, and {name} is {room}: the queue is full",
                     given=posted, allowed=f"0…{max(room - 1, 0)}",
                     fix="reap completions first" + (" (unsignalled sends are freed by the next signalled one)"
                                                     if sends else ""))
@@ -186,15 +200,20 @@ def _pieces(report: Report, request: Request, post: Post) -> Report:
             wrong_type(report, name, value, "0…")
         elif number is not None and not 0 <= number <= 0xFFFFFFFF:
             out_of_range(report, name, number, 0, 0xFFFFFFFF)
+    if _belongs_elsewhere(request, post):
+        return report
     if count is None:
         count = None if post.sge is None else len(post.sge)
     most, whose = (getattr(request.qp.cap, limit), limit) if request.qp.cap else (request.device.max_sge, "max_sge")
+    owner = _owner(post)
+    if post.queue == "srq":
+        limit = whose = "max_sge"
     if count is None or most is None:
         report.skip("post-sge", "post.num_sge" if count is None else "qp.cap")
     elif count > most and count > 0:
         report.find("post-sge", "num_sge", f"{count} pieces, and "
-                    f"{'the queue pair was made for' if request.qp.cap else 'the device takes'} {most} ({whose})",
-                    given=count, allowed=f"0…{most}", fix=f"at most {most}, or a queue pair with a larger {limit}")
+                    f"{f'the {owner} was made for' if request.qp.cap else 'the device takes'} {most} ({whose})",
+                    given=count, allowed=f"0…{most}", fix=f"at most {most}, or a {owner} with a larger {limit}")
     return report
 
 
@@ -272,9 +291,10 @@ def _allowed(
         _window(report, name, region, post)
     ours = request.qp.pd
     if ours is not None and region.pd is not None and ours != region.pd:
-        report.find("post-pd", f"{name}.lkey", f"the region is of protection domain {region.pd}, the queue pair of "
-                    f"{ours}", given=region.pd, allowed=str(ours), fix="register it in the queue pair's domain")
-    writes = post.queue == "recv" or opcode in _WRITES_HERE
+        whose = _owner(post)
+        report.find("post-pd", f"{name}.lkey", f"the region is of protection domain {region.pd}, the {whose} of "
+                    f"{ours}", given=region.pd, allowed=str(ours), fix=f"register it in the {whose}'s domain")
+    writes = post.queue != "send" or opcode in _WRITES_HERE
     if region.access is None or not writes:
         return
     if not region.access & _WRITE:

@@ -44,7 +44,8 @@ class Post:
     """A work request about to be posted.
 
     Attributes:
-        queue: ``"send"`` or ``"recv"``.
+        queue: ``"send"`` or ``"recv"``; ``"srq"``, a receive to a shared receive queue: ``cap`` and ``recv_posted`` of
+            the request's ``qp`` are then that queue's.
         opcode: a :class:`WROpcode`, its name or its number; sends only.
         num_sge: how many pieces.
         length: the bytes of all pieces together.
@@ -53,7 +54,7 @@ class Post:
         access: of BIND_MW, what the window shall allow.
     """
 
-    queue: Literal["send", "recv"] = "send"
+    queue: Literal["send", "recv", "srq"] = "send"
     opcode: Any = None
     num_sge: Any = None
     length: Any = None

@@ -114,7 +114,7 @@ def _address(value: object) -> Any:
 def _post(value: object) -> Post:
     found = fields(value, _POST)
     if "queue" not in found:
-        raise RequestError('it says which queue: "send" or "recv"')
+        raise RequestError('it says which queue: "send", "recv" or "srq"')
     return Post(**found)
 
 
@@ -168,7 +168,7 @@ _ATTR: dict[str, Reader] = dict.fromkeys(FIELDS, _loose) | {
 }  # fmt: skip
 _PIECE = _as_given(Piece, {"addr": _loose, "length": _loose, "lkey": _loose})
 _POST: dict[str, Reader] = {
-    "queue": words.one_of("send", "recv"), "opcode": words.opcode(WROpcode), "num_sge": _loose, "length": _loose,
+    "queue": words.one_of("send", "recv", "srq"), "opcode": words.opcode(WROpcode), "num_sge": _loose, "length": _loose,
     "inline": _loose, "sge": _pieces, "access": _FLAGS_LOOSE,
 }  # fmt: skip
 REQUEST: dict[str, Reader] = {

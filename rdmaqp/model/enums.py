@@ -262,6 +262,31 @@ class WCOpcode(Named):
     RECV_RDMA_WITH_IMM = 129
 
 
+class AsyncEventType(IntEnum):
+    """``enum ibv_event_type``: what has befallen a queue pair, a queue, a port or the device."""
+
+    CQ_ERR = 0
+    QP_FATAL = 1
+    QP_REQ_ERR = 2
+    QP_ACCESS_ERR = 3
+    COMM_EST = 4
+    SQ_DRAINED = 5
+    PATH_MIG = 6
+    PATH_MIG_ERR = 7
+    DEVICE_FATAL = 8
+    PORT_ACTIVE = 9
+    PORT_ERR = 10
+    LID_CHANGE = 11
+    PKEY_CHANGE = 12
+    SM_CHANGE = 13
+    SRQ_ERR = 14
+    SRQ_LIMIT_REACHED = 15
+    QP_LAST_WQE_REACHED = 16
+    CLIENT_REREGISTER = 17
+    GID_CHANGE = 18
+    WQ_FATAL = 19
+
+
 def mask_names(mask: int) -> tuple[str, ...]:
     """The names in *mask*, lowest bit first; a bit without a name appears as its hexadecimal value."""
     names = []

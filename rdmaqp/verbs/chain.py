@@ -19,6 +19,7 @@ from rdmaqp.verbs.work_completion import WorkCompletion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rdmaqp.verbs.receiving import Receiving
     from rdmaqp.verbs.work_queues import WorkQueues
 
 
@@ -26,16 +27,18 @@ class Chain:
     """Work requests of one queue: all sends, or all receives. ``qp.chain(Send(…), Send(…))`` makes one.
 
     It holds on to the memory that it names. Its requests are checked when they are put into it; the queue pair's state
-    and the queue's room, when it is posted.
+    and the queue's room, when it is posted. A shared receive queue has chains of receives.
     """
 
-    def __init__(self, qp: WorkQueues, work: Sequence[Work | Recv]) -> None:
+    def __init__(self, qp: Receiving, work: Sequence[Work | Recv]) -> None:
         """Raises ValueError, TypeError, GuardError: as the posting calls of ``QueuePair``."""
         if not work:
             raise ValueError("a chain has at least one work request")
         for one in work:
             require_work(one)
         receives = isinstance(work[0], Recv)
+        if not receives and qp.queue == "srq":
+            raise TypeError(f"a {qp.kind} takes receives alone, and {type(work[0]).__name__} is none")
         if any(isinstance(one, Recv) != receives for one in work):
             raise ValueError("a chain goes to one queue: all sends, or all receives")
         ffi, lib = native()
@@ -44,8 +47,8 @@ class Chain:
         self._uses: list[Any] = [()] * len(work)
         self._wrs = ffi.new(f"struct ibv_{'recv' if receives else 'send'}_wr[]", len(work))
         self.raw = ffi.new("struct rdmaqp_chain *", {
-            "qp": qp.raw, "receives" if receives else "sends": self._wrs, "n": len(work),
-            "ended": qp.pd.domain.ended, "follows": qp.type is QPType.UD,
+            qp.chain_member: qp.raw, "receives" if receives else "sends": self._wrs, "n": len(work),
+            "ended": qp.pd.domain.ended, "follows": getattr(qp, "type", None) is QPType.UD,
         })  # fmt: skip
         self._post = lib.rdmaqp_post_chain
         for at, one in enumerate(work):
@@ -73,7 +76,7 @@ class Chain:
         self._work[at] = work
 
     def _is_signaled(self, work: Work) -> bool:
-        return work.signaled or self.qp.sq_sig_all
+        return work.signaled or cast("WorkQueues", self.qp).sq_sig_all
 
     def _put(self, at: int, work: Work | Recv) -> None:
         ffi, lib = native()
@@ -140,10 +143,10 @@ class Chain:
             DeadlineError: *timeout* seconds are over; call again to go on waiting.
             GuardError, ClosedError, VerbsError: as :meth:`post`.
         """
-        lib, cq, raw = native().lib, self.qp.send_cq.raw, self.raw
         last = self._work[-1]
         if isinstance(last, Recv) or not self._is_signaled(last):
             raise ValueError("the chain's last request is no signaled send: nobody would know its end")
+        lib, cq, raw = native().lib, cast("WorkQueues", self.qp).send_cq.raw, self.raw
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             result = lib.rdmaqp_run_chain(raw, cq, SLICE_NS, 1)

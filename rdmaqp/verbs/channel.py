@@ -35,7 +35,7 @@ class CompletionChannel(Resource):
     """
 
     kind = "completion channel"
-    _rank = 4
+    _rank = 5
 
     def __init__(self, context: Context) -> None:
         def make() -> Any:

@@ -35,7 +35,7 @@ class CompletionQueue(Resource):
     """
 
     kind = "completion queue"
-    _rank = 3
+    _rank = 4
 
     def __init__(
         self, context: Context, cqe: int, channel: CompletionChannel | None = None, comp_vector: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rdmaqp.model.enums import LinkLayer, QPType
+from rdmaqp.model.enums import QPType
 from rdmaqp.model.steps import address_vector
 from rdmaqp.verbs import address
 from rdmaqp.verbs._native import check, native
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 #: The first bytes of every receive of a datagram are the global route header's (ibv_post_recv(3)), whether the packet
 #: had one or not: a receive has room for these and for the message.
 GRH_BYTES: Final = 40
-
-_GRH = 1  # enum ibv_wc_flags
 
 
 def payload(received: MemoryRegion | Slice, wc: WorkCompletion) -> Slice:
@@ -54,11 +52,9 @@ def _sender(
 ) -> AddressVector:  # fmt: skip
     ffi, lib = native()
     context = pd.context
-    flags = wc.wc_flags
-    if context.port(port_num).query().link_layer is LinkLayer.ETHERNET:
-        flags |= _GRH  # RoCE always has one, and Soft-RoCE does not say so in each completion
     raw = ffi.new("struct ibv_wc *", {
-        "wc_flags": flags, "src_qp": wc.src_qp, "slid": wc.slid, "sl": wc.sl, "dlid_path_bits": wc.dlid_path_bits,
+        "wc_flags": wc.wc_flags, "src_qp": wc.src_qp, "slid": wc.slid, "sl": wc.sl,
+        "dlid_path_bits": wc.dlid_path_bits,
     })  # fmt: skip
     header = ffi.new("struct ibv_grh *")
     ffi.memmove(header, received[:GRH_BYTES].buffer, GRH_BYTES)

@@ -17,8 +17,10 @@ from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.channel import CompletionChannel
 from rdmaqp.verbs.completion import CompletionQueue
+from rdmaqp.verbs.events import AsyncEvents
 from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
 from rdmaqp.verbs.port import Port
+from rdmaqp.verbs.xrc import XRCDomain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,12 +112,13 @@ class Context(Resource):
     """An open device (``struct ibv_context``)."""
 
     kind = "device"
-    _rank = 5
+    _rank = 6
 
     def __init__(self, pointer: Any, device: Device) -> None:
         lib = native().lib
         self.device = device
         self.name = device.name
+        self._events: AsyncEvents | None = None
         super().__init__(lambda: check_pointer("ibv_open_device", lib.ibv_open_device(pointer), f"device {self.name}"))
         try:
             self.driver = _driver(self.handle)
@@ -172,9 +175,20 @@ class Context(Resource):
                 if isinstance(child, MemoryRegion):
                     yield child
 
+    @property
+    def async_events(self) -> AsyncEvents:
+        """What befalls queue pairs, queues, ports and the device itself, one event at a time."""
+        if self._events is None or self._events.closed:
+            self._events = AsyncEvents(self)
+        return self._events
+
     def alloc_pd(self) -> ProtectionDomain:
         """A protection domain (ibv_alloc_pd(3))."""
         return ProtectionDomain(self)
+
+    def open_xrcd(self) -> XRCDomain:
+        """An XRC domain (ibv_open_xrcd(3)). Raises :class:`VerbsError` where the device has no XRC."""
+        return XRCDomain(self)
 
     def create_comp_channel(self) -> CompletionChannel:
         """A completion channel (ibv_create_comp_channel(3)): wait for completions without spinning."""

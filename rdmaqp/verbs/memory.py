@@ -15,8 +15,9 @@ from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.address import AddressHandle
 from rdmaqp.verbs.asking import ask_guard
-from rdmaqp.verbs.queue_pair import QueuePair
+from rdmaqp.verbs.queue_pair import Parts, QueuePair
 from rdmaqp.verbs.slices import RemoteMemory, Slice, bounds
+from rdmaqp.verbs.srq import SharedReceiveQueue
 from rdmaqp.verbs.window import MemoryWindow
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.xrc import XRCDomain
 
     class DLPack(Protocol):
         """What shows its memory by DLPack: tensors, most of all."""
@@ -43,7 +45,7 @@ class ProtectionDomain(Resource):
     """
 
     kind = "protection domain"
-    _rank = 2
+    _rank = 3
 
     def __init__(self, context: Context) -> None:
         ffi, lib = native()
@@ -91,21 +93,41 @@ class ProtectionDomain(Resource):
 
     @checked()
     def create_qp(
-        self, send_cq: CompletionQueue, recv_cq: CompletionQueue | None = None, *, qp_type: QPType | str = QPType.RC,
+        self, send_cq: CompletionQueue | None = None, recv_cq: CompletionQueue | None = None, *,
+        qp_type: QPType | str = QPType.RC, srq: SharedReceiveQueue | None = None, xrcd: XRCDomain | None = None,
         max_send_wr: int = 16, max_recv_wr: int = 16, max_send_sge: int = 1, max_recv_sge: int = 1,
         max_inline_data: int = 0, sq_sig_all: bool = False,
     ) -> QueuePair:
         """A queue pair, in RESET (ibv_create_qp(3)). *recv_cq* is *send_cq* where not given.
 
+        With an *srq* its receives come from there, and *max_recv_wr* and *max_recv_sge* are not used. An XRC_RECV queue
+        pair has an *xrcd*, and no completion queue: its receives complete where the shared receive queue's do.
+
         Raises:
-            GuardError: a capacity is above the device's.
+            GuardError: a capacity is above the device's; the driver has no such type.
             VerbsError: the driver refused.
+            ValueError: the parts do not belong together, or one is missing.
         """
         cap = QPCap(
             max_send_wr=max_send_wr, max_recv_wr=max_recv_wr, max_send_sge=max_send_sge, max_recv_sge=max_recv_sge,
             max_inline_data=max_inline_data,
         )
-        return QueuePair(self, send_cq, recv_cq or send_cq, qp_type, cap, sq_sig_all=sq_sig_all)
+        parts = Parts(self, send_cq, recv_cq or send_cq, srq, xrcd)
+        return QueuePair(parts, qp_type, cap, sq_sig_all=sq_sig_all)
+
+    def create_srq(
+        self, max_wr: int, max_sge: int = 1, srq_limit: int = 0, *, xrcd: XRCDomain | None = None,
+        cq: CompletionQueue | None = None,
+    ) -> SharedReceiveQueue:  # fmt: skip
+        """A shared receive queue for *max_wr* receives, 1…``attr.max_srq_wr``, of *max_sge* pieces (ibv_create_srq(3)).
+
+        *srq_limit* is as in ``srq.modify``. With *xrcd* and *cq* it is an XRC queue, whose completions come to *cq*.
+
+        Raises:
+            ValueError: a number is outside its range, or the parts do not belong together.
+            VerbsError: the driver refused.
+        """
+        return SharedReceiveQueue(self, max_wr, max_sge, srq_limit, xrcd=xrcd, cq=cq)
 
     @checked()
     def create_ah(self, address: AddressVector) -> AddressHandle:
@@ -131,7 +153,7 @@ class MemoryRegion(Resource):
     """
 
     kind = "memory region"
-    _rank = 1
+    _rank = 2
 
     def __init__(self, pd: ProtectionDomain, memory: Buffer | DLPack, access: int) -> None:
         ffi, lib = native()

@@ -143,7 +143,7 @@ def request(
     return Request(
         qp=QPFacts(
             type=qp.type, state=now, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index, cap=qp.cap,
-            was=_was(qp, now), sq_draining=qp.sq_draining,
+            was=_was(qp, now), sq_draining=qp.sq_draining, srq=qp.srq is not None,
         ),
         attr=attr, mask=None if mask is None else int(mask), device=qp.pd.context.facts,
         port=facts, gids=gids, gids_complete=number != 0, pkeys=pkeys, peer=peer,
@@ -205,7 +205,8 @@ def describe(qp: QueuePair, port_num: int, psn: int, gid_index: int | None, more
         "pkey": port.pkey(pkey_index) or None if pkey_index < attr.pkey_tbl_len else None, "pkey_index": pkey_index,
         "max_rd_atomic": min(context.attr.max_qp_init_rd_atom, 1),
         "max_dest_rd_atomic": min(context.attr.max_qp_rd_atom, 1),
-        "qkey": CUSTOMARY["qkey"] if qp.type is QPType.UD else None, "rx_depth": qp.cap.max_recv_wr,
+        "qkey": CUSTOMARY["qkey"] if qp.type is QPType.UD else None,
+        "rx_depth": qp.cap.max_recv_wr if qp.srq is None else qp.srq.max_wr,
     }  # fmt: skip
     return Endpoint(**(values | more))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
@@ -31,6 +32,40 @@ if TYPE_CHECKING:
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import ProtectionDomain
+    from rdmaqp.verbs.srq import SharedReceiveQueue
+    from rdmaqp.verbs.xrc import XRCDomain
+
+_NO_RECEIVES = frozenset({QPType.XRC_SEND, QPType.XRC_RECV})
+
+
+class Parts(NamedTuple):
+    """What a queue pair is made of."""
+
+    pd: ProtectionDomain
+    send_cq: CompletionQueue | None
+    recv_cq: CompletionQueue | None
+    srq: SharedReceiveQueue | None = None
+    xrcd: XRCDomain | None = None
+
+    def require_fitting(self, kind: QPType) -> None:
+        """Raise ``ValueError`` where they make no queue pair of that type."""
+        responds = kind is QPType.XRC_RECV
+        if (self.send_cq is None) != responds or (self.xrcd is not None) != responds:
+            wants = "an XRC domain and no completion queue" if responds else "a completion queue and no XRC domain"
+            raise ValueError(f"a queue pair of type {kind.name} has {wants}")
+        if self.srq is not None and kind in _NO_RECEIVES:
+            raise ValueError(
+                f"a queue pair of type {kind.name} takes no receives: XRC names the shared receive queue in each send"
+            )
+        if self.srq is not None and self.srq.number is not None:
+            raise ValueError("this shared receive queue is XRC's: XRC_RECV queue pairs reach it by its number")
+        context = self.pd.context
+        if any(cq is not None and cq.context is not context for cq in (self.send_cq, self.recv_cq)):
+            raise ValueError(f"the completion queue belongs to another opening of a device than this {self.pd.kind}")
+        if self.srq is not None and self.srq.pd.context is not context:
+            raise ValueError(f"the {self.srq.kind} belongs to another opening of a device than this {self.pd.kind}")
+        if self.xrcd is not None and self.xrcd.context is not context:
+            raise ValueError(f"the {self.xrcd.kind} belongs to another opening of a device than this {self.pd.kind}")
 
 _STATE, _PORT, _PKEY_INDEX = int(AttrMask.STATE), int(AttrMask.PORT), int(AttrMask.PKEY_INDEX)
 _NAMES = frozenset(QP_ATTR_NAMES)
@@ -58,9 +93,7 @@ class QueuePair(Moves):
 
     def __init__(
         self,
-        pd: ProtectionDomain,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
+        parts: Parts,
         qp_type: QPType | str,
         cap: QPCap,
         *,
@@ -68,19 +101,24 @@ class QueuePair(Moves):
     ) -> None:
         ffi, lib = native()
         self.type = _type(qp_type)
+        pd, self.srq = parts.pd, parts.srq
+        if self.srq is not None or self.type in _NO_RECEIVES:
+            cap = replace(cap, max_recv_wr=0, max_recv_sge=0)
         ask_guard(lambda: self._asked_for(pd, cap))
-        if any(cq.context is not pd.context for cq in (send_cq, recv_cq)):
-            raise ValueError(f"the completion queue belongs to another opening of a device than this {pd.kind}")
+        parts.require_fitting(self.type)
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
         raw.sq_sig_all = int(sq_sig_all)
         self.sq_sig_all = sq_sig_all
         self.pd = pd
-        self.send_cq = send_cq
-        self.recv_cq = recv_cq
+        # An XRC_RECV queue pair has neither, and takes no post.
+        self.send_cq, self.recv_cq = parts.send_cq, parts.recv_cq  # type: ignore[assignment]
 
         def make() -> Any:
-            raw.send_cq, raw.recv_cq = send_cq.handle, recv_cq.handle
-            pointer = lib.ibv_create_qp(pd.handle, raw)
+            raw.send_cq, raw.recv_cq, raw.srq, xrcd = (
+                ffi.NULL if part is None else part.handle
+                for part in (parts.send_cq, parts.recv_cq, parts.srq, parts.xrcd)
+            )
+            pointer = lib.rdmaqp_create_qp(pd.handle, xrcd, raw)
             about = f"{self.type.name} queue pair on {pd.context.name}: {cap}"
             handle = check_pointer("ibv_create_qp", pointer, about, lambda: self._asked_for(pd, cap))
             self.qp_num, self.cap = int(handle.qp_num), modify.read_cap(raw.cap)
@@ -101,13 +139,14 @@ class QueuePair(Moves):
         #: What to say where the state is only the last known.
         self._doubt = ""
         self._answers = modify.Answers()
-        super().__init__(make, pd, *{id(cq): cq for cq in (send_cq, recv_cq)}.values())
+        super().__init__(make, *{id(part): part for part in parts if part is not None}.values())
 
     def _asked_for(self, pd: ProtectionDomain, cap: QPCap) -> Request:
         """What the guard is asked of its creation."""
         return Request(
-            qp=QPFacts(type=self.type), create=cap, device=pd.context.facts, kernel=modify.kernel_release()
-        )
+            qp=QPFacts(type=self.type, srq=self.srq is not None), create=cap, device=pd.context.facts,
+            kernel=modify.kernel_release(),
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.type.name} queue pair {self.qp_num:#x} on {self.pd.context.name}"

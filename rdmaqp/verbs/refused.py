@@ -5,14 +5,14 @@ C only compares (``post.c``). Nothing here runs where all compares hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.guard import check
 from rdmaqp.guard.policy import current
 from rdmaqp.model.acts import Piece, Post
-from rdmaqp.model.request import QPFacts, Region, Request
+from rdmaqp.model.request import Region, Request
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.slices import region_of
 from rdmaqp.verbs.window import Bind
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rdmaqp.model.enums import QPState
+    from rdmaqp.model.request import QPFacts
     from rdmaqp.verbs.device import Context
     from rdmaqp.verbs.memory import MemoryRegion
-    from rdmaqp.verbs.work_queues import WorkQueues
+    from rdmaqp.verbs.receiving import Receiving
 
 NO_DESTINATION = "a datagram needs a destination: to=Destination(ah, qp_num, qkey), with an open address handle"
 
@@ -63,7 +64,7 @@ class Posted:
         return cls(queue, raw.opcode, bool(raw.send_flags & INLINE), spans)
 
 
-def judge_work(qp: WorkQueues, work: Work | Recv, spans: Spans, at: int = 0) -> None:
+def judge_work(to: Receiving, work: Work | Recv, spans: Spans, at: int = 0) -> None:
     """Judge a request, number *at* of those that are to be posted together: all but the state and the room.
 
     Raises:
@@ -71,15 +72,14 @@ def judge_work(qp: WorkQueues, work: Work | Recv, spans: Spans, at: int = 0) -> 
     """
     rules = current()
     if rules.mode != "off":
-        facts = QPFacts(type=qp.type, qp_num=qp.qp_num, cap=qp.cap, srq=qp.has_srq, pd=qp.pd.number)
         pieces = (work.region,) if isinstance(work, Bind) else () if work_is_inline(work) else work.pieces()
         named = tuple(region_of(piece) for piece in pieces)
-        report = check(_request(qp, facts, Posted.of_work(work, spans), named))
+        report = check(_request(to, to.facts(), Posted.of_work(work, spans), named))
         report.remark = f" (It is request {at}.)" if at else ""
         rules.settle(report)
 
 
-def judge_posts(qp: WorkQueues, posted: Iterable[Posted], n: int, state: QPState | None) -> None:
+def judge_posts(to: Receiving, posted: Iterable[Posted], n: int, state: QPState | None) -> None:
     """Judge *n* requests that are to be posted now, each as if those before it had been.
 
     Raises:
@@ -89,28 +89,27 @@ def judge_posts(qp: WorkQueues, posted: Iterable[Posted], n: int, state: QPState
     if rules.mode == "off":
         return
     for at, one in enumerate(posted):
-        report = check(request_of(qp, one, at, state))
+        report = check(request_of(to, one, at, state))
         report.remark = f" (It is request {at} of {n}.)" if n > 1 else ""
         rules.settle(report)
 
 
-def request_of(qp: WorkQueues, one: Posted, before: int, state: QPState | None) -> Request:
+def request_of(to: Receiving, one: Posted, before: int, state: QPState | None) -> Request:
     """What the judge is asked of a request, *before* others of the same call."""
-    sends = one.queue == "send"
-    facts = QPFacts(
-        type=qp.type, state=state, qp_num=qp.qp_num, cap=qp.cap, srq=qp.has_srq, pd=qp.pd.number,
-        outstanding=qp.outstanding + before * sends, recv_posted=qp.recv_posted + before * (not sends),
-    )
-    return _request(qp, facts, one)
+    count = to.under_way(one.queue) + before
+    facts = replace(to.facts(), state=state)
+    facts = replace(facts, outstanding=count) if one.queue == "send" else replace(facts, recv_posted=count)
+    return _request(to, facts, one)
 
 
-def _request(qp: WorkQueues, facts: QPFacts, one: Posted, named: Iterable[MemoryRegion] = ()) -> Request:
+def _request(to: Receiving, facts: QPFacts, one: Posted, named: Iterable[MemoryRegion] = ()) -> Request:
     """*named* are regions that the request holds, wherever they belong; all others are found by their keys."""
-    context = qp.pd.context
+    context = to.pd.context
     pieces = tuple(Piece(addr=addr, length=length, lkey=lkey) for addr, length, lkey in one.spans)
     post = Post(
-        queue=one.queue, opcode=one.opcode, num_sge=len(one.spans) if one.access is None else 0,
-        length=sum(span[1] for span in one.spans), inline=one.inline, sge=pieces, access=one.access,
+        queue="send" if one.queue == "send" else to.queue, opcode=one.opcode,
+        num_sge=len(one.spans) if one.access is None else 0, length=sum(span[1] for span in one.spans),
+        inline=one.inline, sge=pieces, access=one.access,
     )
     known = [*named, *context.regions()]
     return Request(qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts)
@@ -123,13 +122,13 @@ def _facts(mr: MemoryRegion, here: Context) -> Region:
     return Region(addr=mr.addr, length=mr.length, lkey=mr.lkey, rkey=mr.rkey, access=mr.access, pd=number)
 
 
-def post_failed(qp: WorkQueues, one: Posted, n: int) -> VerbsError:
-    """The error of a driver that refused request ``qp.raw.index`` of *n*, with why."""
+def post_failed(to: Receiving, one: Posted, n: int) -> VerbsError:
+    """The error of a driver that refused request ``to.raw.index`` of *n*, with why."""
     from rdmaqp.verbs.failures import explain
 
-    raw, ffi = qp.raw, native().ffi
+    raw, ffi = to.raw, native().ffi
     taken = raw.index
     notes = (f"{taken} of {n} were posted before it.",) if n > 1 else ()
-    error = VerbsError(ffi.string(raw.verb).decode(), raw.error, str(qp), notes)
+    error = VerbsError(ffi.string(raw.verb).decode(), raw.error, str(to), notes)
     error.posted = taken
-    return explain(error, lambda: request_of(qp, one, 0, qp.last_state))
+    return explain(error, lambda: request_of(to, one, 0, to.last_state))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import ClosedError
 from rdmaqp.guard.posting import opcodes_of
 from rdmaqp.model.enums import QPState, QPType
+from rdmaqp.model.request import QPFacts
 from rdmaqp.verbs._native import native
-from rdmaqp.verbs._resource import Resource
-from rdmaqp.verbs.chain import Chain
+from rdmaqp.verbs.receiving import Receiving, counted, needs_chain
 from rdmaqp.verbs.records import record_of, records_in
-from rdmaqp.verbs.refused import NO_DESTINATION, NO_RECORD, Posted, judge_posts, judge_work, post_failed
-from rdmaqp.verbs.slices import Slice, region_of
+from rdmaqp.verbs.refused import Posted
+from rdmaqp.verbs.slices import Slice
 from rdmaqp.verbs.window import Bind, MemoryWindow
 from rdmaqp.verbs.work import (
     RECV_SIZE,
@@ -36,19 +36,18 @@ from rdmaqp.verbs.work import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rdmaqp.model.request import QPCap
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
     from rdmaqp.verbs.slices import RemoteMemory
+    from rdmaqp.verbs.srq import SharedReceiveQueue
     from rdmaqp.verbs.work import Local
 
 _SENDS = frozenset({QPState.RTS, QPState.SQD})
 _RECEIVES = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.SQD, QPState.SQE})
 
 
-class WorkQueues(Resource):
+class WorkQueues(Receiving):
     """What :class:`~rdmaqp.QueuePair` posts with. One thread owns it.
 
     All posting calls raise:
@@ -66,7 +65,7 @@ class WorkQueues(Resource):
     qp_num: int
     cap: QPCap
     sq_sig_all: bool
-    has_srq: bool = False
+    srq: SharedReceiveQueue | None = None
 
     def open_queues(self, handle: Any) -> None:
         """Begin the accounts of a native queue pair that has just been made."""
@@ -83,11 +82,12 @@ class WorkQueues(Resource):
             "max_inline_data": cap.max_inline_data, "sq_sig_all": self.sq_sig_all,
             "datagram": self.type is QPType.UD, "extended": self.type is QPType.XRC_SEND,
         })  # fmt: skip
-        self.raw.receives = ffi.addressof(self.raw, "rq")
         self._one = ffi.new("struct rdmaqp_send_record[]", 1)
         self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
-        for cq in (self.send_cq, self.recv_cq):
+        shared = self.srq
+        self.raw.receives = ffi.addressof(self.raw, "rq") if shared is None else ffi.addressof(shared.raw, "queue")
+        for cq in self._completion_queues():
             error = lib.rdmaqp_add_pair(cq.raw, self.raw)
             if error:
                 self.close_queues()
@@ -97,8 +97,15 @@ class WorkQueues(Resource):
 
     def close_queues(self) -> None:
         """Forget the accounts, once the native queue pair is gone."""
-        for cq in (self.send_cq, self.recv_cq):
-            native().lib.rdmaqp_drop_pair(cq.raw, self.raw)
+        lib = native().lib
+        lib.rdmaqp_forget_work(self.raw)
+        for cq in self._completion_queues():
+            lib.rdmaqp_drop_pair(cq.raw, self.raw)
+
+    def _completion_queues(self) -> list[CompletionQueue]:
+        """Both, one, or none."""
+        found = (self.send_cq, self.recv_cq)
+        return list({id(cq): cq for cq in found if cq is not None}.values())
 
     @property
     def last_state(self) -> QPState:
@@ -121,6 +128,16 @@ class WorkQueues(Resource):
     def recv_posted(self) -> int:
         """Receives posted and not yet completed. What completed and has not been polled counts as posted."""
         return int(self.raw.rq.head - self.raw.rq.tail)
+
+    def under_way(self, queue: str) -> int:
+        """Requests of that queue that have not ended, as far as is known."""
+        return self.outstanding if queue == "send" else self.recv_posted
+
+    def facts(self) -> QPFacts:
+        """What the judge is told of it, whatever is under way."""
+        return QPFacts(
+            type=self.type, qp_num=self.qp_num, cap=self.cap, srq=self.srq is not None, pd=self.pd.number
+        )
 
     # ------------------------------------------------------------------ one request
 
@@ -161,10 +178,6 @@ class WorkQueues(Resource):
         if isinstance(key, MemoryWindow):
             key.unbound()
 
-    def recv(self, local: Local = None, *, wr_id: int = 0) -> None:
-        """Post a receive into *local*. Of a datagram the first 40 bytes are the global route header's."""
-        self.post(Recv(local=local, wr_id=wr_id))
-
     def post_send(
         self, mr: MemoryRegion, offset: int = 0, length: int | None = None, *, wr_id: int = 0, signaled: bool = True
     ) -> None:
@@ -179,7 +192,7 @@ class WorkQueues(Resource):
 
     def post(self, *work: Work | Recv) -> None:
         """Post requests in order. All sends, or all receives; none is posted unless all pass the checks."""
-        if len(work) == 1 and not _needs_chain(work[0]):
+        if len(work) == 1 and not needs_chain(work[0]):
             one = work[0]
             self.require_own(one)
             pack(self._one_bytes, 0, record_of(one))
@@ -193,17 +206,13 @@ class WorkQueues(Resource):
                 if isinstance(one, Bind):
                     one.window.bound(one, self, number)
 
-    def chain(self, *work: Work | Recv) -> Chain:
-        """Requests made once and posted often; see :class:`Chain`."""
-        return Chain(self, work)
-
     def post_sends(self, records: Any, count: int | None = None) -> None:
         """Post an array of sends, or its first *count*, in one call.
 
         *records* is a :class:`~rdmaqp.SendRecords`, or a NumPy array or other buffer of :data:`~rdmaqp.SEND_DTYPE`.
         """
         raw, n = records_in(records, "struct rdmaqp_send_record", SEND_SIZE)
-        self._post_sends(raw, _count(n, count))
+        self._post_sends(raw, counted(n, count))
 
     def _post_sends(self, raw: Any, n: int) -> None:
         post = native().lib.rdmaqp_post_sends
@@ -212,59 +221,6 @@ class WorkQueues(Resource):
             self.resolve(result, lambda: [Posted.of_record(raw[at], "send") for at in range(n)], n,
                          lambda checked: post(self.raw, raw, n, checked))
 
-    def post_recvs(self, records: Any, count: int | None = None) -> None:
-        """Post an array of receives, or its first *count*: :class:`~rdmaqp.RecvRecords`, or :data:`RECV_DTYPE`."""
-        post = native().lib.rdmaqp_post_recvs
-        raw, n = records_in(records, "struct rdmaqp_recv_record", RECV_SIZE)
-        n = _count(n, count)
-        result = post(self.raw, raw, n, 1)
-        if result:
-            self.resolve(result, lambda: [Posted.of_record(raw[at], "recv") for at in range(n)], n,
-                         lambda checked: post(self.raw, raw, n, checked))
-
-    # ------------------------------------------------------------------ what did not pass
-
-    def require_own(self, work: Work | Recv) -> None:
-        """Ask the judge where *work* names memory of another protection domain, whose keys may look like ours.
-
-        Raises ClosedError where it names memory that is closed, GuardError.
-        """
-        for piece in work.pieces():
-            region = region_of(piece)
-            region.require_open()
-            if region.pd is not self.pd:
-                judge_work(self, work, [(piece.addr, piece.length, piece.lkey) for piece in work.pieces()])
-
-    def resolve(
-        self, result: int, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]
-    ) -> None:
-        """Raise what a posting call's *result* means, or post all the same where the judge has no objection.
-
-        *posted* tells the judge what the *n* requests are; *again*, called with whether to compare, posts them.
-        """
-        lib = native().lib
-        if result == lib.RDMAQP_JUDGE:
-            result = self._ask_again(posted, n, again)
-        if result >= 0:
-            return
-        if result == lib.RDMAQP_CLOSED:
-            self.require_open()
-            raise ClosedError(f"the completion queue of {self} is closed")
-        if result in (lib.RDMAQP_NO_AH, lib.RDMAQP_NO_RECORD):
-            why = NO_DESTINATION if result == lib.RDMAQP_NO_AH else NO_RECORD
-            raise ValueError(f"{self}: request {self.raw.index}: {why}")
-        raise post_failed(self, posted()[self.raw.index], n)
-
-    def _ask_again(self, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]) -> int:
-        """Perhaps the state has changed since; else ask the judge, who knows what C does not."""
-        lib = native().lib
-        state = self.ask_state()
-        result = again(1)
-        if result == lib.RDMAQP_JUDGE:
-            judge_posts(self, posted(), n, state)
-            result = again(0)
-        return result
-
     def ask_state(self) -> QPState:
         """The state, asked of the driver; the last known where the driver does not say."""
         raise NotImplementedError
@@ -272,21 +228,6 @@ class WorkQueues(Resource):
 
 def _bits(states: frozenset[QPState]) -> int:
     return sum(1 << state for state in states)
-
-
-def _needs_chain(work: Work | Recv) -> bool:
-    if getattr(work, "inline", False) or isinstance(work, Bind) or not isinstance(work, (Work, Recv)):
-        return True
-    local = getattr(work, "local", None)
-    return isinstance(local, (list, tuple)) and len(local) > 1
-
-
-def _count(n: int, count: int | None) -> int:
-    if count is None:
-        return n
-    if not 0 <= count <= n:
-        raise ValueError(f"count: {count} is outside 0…{n}, the records given")
-    return count
 
 
 def _part(mr: MemoryRegion, offset: int, length: int | None) -> Slice:

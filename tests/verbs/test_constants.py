@@ -19,7 +19,7 @@ PREFIXES = {
     "QPType": "IBV_QPT_", "QPState": "IBV_QPS_", "AttrMask": "IBV_QP_", "AccessFlag": "IBV_ACCESS_", "MTU": "IBV_",
     "MigState": "IBV_MIG_", "LinkLayer": "IBV_LINK_LAYER_", "PortState": "IBV_PORT_", "GidType": "IBV_GID_TYPE_",
     "Transport": "IBV_TRANSPORT_", "AtomicCap": "IBV_ATOMIC_", "DeviceCap": "IBV_DEVICE_", "WCStatus": "IBV_WC_",
-    "WCOpcode": "IBV_WC_",
+    "WCOpcode": "IBV_WC_", "AsyncEventType": "IBV_EVENT_",
 }  # fmt: skip
 
 #: In the header and, on purpose, not in Python.

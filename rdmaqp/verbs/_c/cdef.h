@@ -218,13 +218,27 @@ struct ibv_qp_attr {
 	uint32_t rate_limit;
 	...;
 };
-struct ibv_srq;
+struct ibv_srq { uint32_t handle; ...; };
+struct ibv_srq_attr { uint32_t max_wr; uint32_t max_sge; uint32_t srq_limit; };
+struct ibv_srq_init_attr { void *srq_context; struct ibv_srq_attr attr; };
+enum ibv_srq_attr_mask { IBV_SRQ_MAX_WR, IBV_SRQ_LIMIT, ... };
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init);
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int ibv_destroy_srq(struct ibv_srq *srq);
+
 struct ibv_qp { uint32_t qp_num; enum ibv_qp_state state; enum ibv_qp_type qp_type; ...; };
 struct ibv_qp_init_attr {
 	void *qp_context; struct ibv_cq *send_cq; struct ibv_cq *recv_cq; struct ibv_srq *srq;
 	struct ibv_qp_cap cap; enum ibv_qp_type qp_type; int sq_sig_all; ...;
 };
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_xrcd { ...; };
+struct ibv_xrcd *rdmaqp_open_xrcd(struct ibv_context *context);
+int rdmaqp_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_srq *rdmaqp_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
+				      struct ibv_srq_init_attr *init);
+int rdmaqp_srq_num(struct ibv_srq *srq, uint32_t *number);
+struct ibv_qp *rdmaqp_create_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr);
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr);
 int ibv_destroy_qp(struct ibv_qp *qp);
@@ -259,5 +273,15 @@ enum ibv_mw_type { IBV_MW_TYPE_1, IBV_MW_TYPE_2, ... };
 struct ibv_mw *rdmaqp_alloc_mw(struct ibv_pd *pd, int type);
 int rdmaqp_dealloc_mw(struct ibv_mw *mw);
 uint32_t rdmaqp_inc_rkey(uint32_t rkey);
+
+/* events */
+enum ibv_event_type {
+	IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_COMM_EST,
+	IBV_EVENT_SQ_DRAINED, IBV_EVENT_PATH_MIG, IBV_EVENT_PATH_MIG_ERR, IBV_EVENT_DEVICE_FATAL,
+	IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE, IBV_EVENT_SM_CHANGE,
+	IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED, IBV_EVENT_QP_LAST_WQE_REACHED, IBV_EVENT_CLIENT_REREGISTER,
+	IBV_EVENT_GID_CHANGE, IBV_EVENT_WQ_FATAL, ...
+};
+int rdmaqp_next_event(struct ibv_context *context, int64_t slice_ns, struct rdmaqp_event *found, const char **verb);
 
 const char *rdmaqp_version(void);

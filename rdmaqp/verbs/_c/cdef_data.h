@@ -17,6 +17,7 @@ int rdmaqp_wait(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc, int64_
 
 int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked);
 int rdmaqp_post_recvs(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n, int checked);
+int rdmaqp_post_srq_recvs(struct rdmaqp_srq *srq, const struct rdmaqp_recv_record *records, uint32_t n, int checked);
 int rdmaqp_chain_send(struct rdmaqp_chain *chain, uint32_t at, const struct rdmaqp_send_record *record,
 		      struct ibv_sge *sges, uint32_t count);
 void rdmaqp_chain_bind(struct rdmaqp_chain *chain, uint32_t at, struct ibv_mw *mw, uint32_t rkey,

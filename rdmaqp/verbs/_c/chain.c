@@ -81,6 +81,8 @@ static int rdmaqp_post_chain(struct rdmaqp_chain *chain, int checked)
 {
 	int result;
 
+	if (chain->srq)
+		return post_shared_chain(chain, checked);
 	if (!enter(&chain->qp->lock))
 		return RDMAQP_CLOSED;
 	result = post_chain(chain, checked);

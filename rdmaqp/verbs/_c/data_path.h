@@ -81,6 +81,18 @@ struct rdmaqp_qp {
 	struct ibv_wc failed;
 };
 
+/* A shared receive queue. Whichever of its queue pairs completes a receive frees the receive's room. */
+struct rdmaqp_srq {
+	struct rdmaqp_lock lock;
+	struct ibv_srq *srq;
+	struct rdmaqp_domain *domain;
+	struct rdmaqp_queue queue;
+	uint32_t max_sge;
+	int error;
+	const char *verb;
+	uint32_t index;
+};
+
 struct rdmaqp_cq {
 	struct rdmaqp_lock lock;
 	struct ibv_cq *cq;
@@ -124,7 +136,8 @@ struct rdmaqp_recv_record {
 
 /* Work requests made once and posted often. */
 struct rdmaqp_chain {
-	struct rdmaqp_qp *qp;
+	struct rdmaqp_qp *qp; /* or srq; the other is NULL */
+	struct rdmaqp_srq *srq;
 	struct ibv_send_wr *sends; /* or receives; the other is NULL */
 	struct ibv_recv_wr *receives;
 	uint32_t n;
@@ -135,4 +148,11 @@ struct rdmaqp_chain {
 	uint32_t reaped;
 	uint32_t resets; /* the queue pair's, when it was posted */
 	int running; /* posted by rdmaqp_run_chain(), which has not seen its end */
+};
+
+/* An asynchronous event, once it has been acknowledged. */
+struct rdmaqp_event {
+	uint32_t type;     /* enum ibv_event_type */
+	uint32_t port_num; /* of a port's; else 0 */
+	uintptr_t element; /* of a queue pair's, a completion queue's or a shared receive queue's, its address; else 0 */
 };

@@ -209,38 +209,58 @@ static int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_reco
 	return result;
 }
 
+/* The number of the first of n receives that may not be posted; n where all may. */
+static uint32_t first_unfit(struct rdmaqp_domain *domain, uint32_t max_sge, const struct rdmaqp_recv_record *records,
+			    uint32_t n)
+{
+	uint32_t at;
+
+	enter(&domain->lock);
+	for (at = 0; at < n; at++)
+		if ((records[at].length && !max_sge) ||
+		    !reaches(domain, records[at].addr, records[at].length, records[at].lkey, 1))
+			break;
+	leave(&domain->lock);
+	return at;
+}
+
 static int check_receives(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n)
 {
 	uint32_t at;
 
 	if (!takes_receives(qp, n))
 		return refuse(qp, 0);
-	for (at = 0; at < n; at++)
-		if ((records[at].length && !qp->max_recv_sge) ||
-		    !reaches(qp->domain, records[at].addr, records[at].length, records[at].lkey, 1))
-			return refuse(qp, at);
-	return 0;
+	at = first_unfit(qp->domain, qp->max_recv_sge, records, n);
+	return at < n ? refuse(qp, at) : 0;
+}
+
+/* Linked requests of one piece each. */
+static void make_receives(const struct rdmaqp_recv_record *records, uint32_t n, struct ibv_recv_wr *wrs,
+			  struct ibv_sge *sges)
+{
+	uint32_t at;
+
+	for (at = 0; at < n; at++) {
+		const struct rdmaqp_recv_record *record = &records[at];
+
+		sges[at] = (struct ibv_sge){ .addr = record->addr, .length = record->length, .lkey = record->lkey };
+		wrs[at] = (struct ibv_recv_wr){ .wr_id = record->wr_id, .sg_list = &sges[at],
+						.num_sge = record->length ? 1 : 0,
+						.next = at + 1 < n ? &wrs[at + 1] : NULL };
+	}
 }
 
 static int make_and_hand_receives(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n)
 {
 	struct ibv_recv_wr wrs[BATCH];
 	struct ibv_sge sges[BATCH];
-	uint32_t first, at;
+	uint32_t first;
 	int error = 0;
 
 	for (first = 0; first < n && !error; first += BATCH) {
 		uint32_t count = n - first < BATCH ? n - first : BATCH;
 
-		for (at = 0; at < count; at++) {
-			const struct rdmaqp_recv_record *record = &records[first + at];
-
-			sges[at] = (struct ibv_sge){ .addr = record->addr, .length = record->length,
-						     .lkey = record->lkey };
-			wrs[at] = (struct ibv_recv_wr){ .wr_id = record->wr_id, .sg_list = &sges[at],
-							.num_sge = record->length ? 1 : 0,
-							.next = at + 1 < count ? &wrs[at + 1] : NULL };
-		}
+		make_receives(records + first, count, wrs, sges);
 		error = hand_receives(qp, wrs, count, first);
 	}
 	return error;
@@ -253,11 +273,8 @@ static int rdmaqp_post_recvs(struct rdmaqp_qp *qp, const struct rdmaqp_recv_reco
 
 	if (!enter(&qp->lock))
 		return RDMAQP_CLOSED;
-	if (checked) {
-		enter(&qp->domain->lock);
+	if (checked)
 		result = check_receives(qp, records, n);
-		leave(&qp->domain->lock);
-	}
 	if (!result)
 		result = make_and_hand_receives(qp, records, n);
 	leave(&qp->lock);

@@ -25,9 +25,16 @@ static void note_send(struct rdmaqp_qp *qp, uint64_t wr_id, unsigned int flags)
 	__atomic_store_n(&sq->head, sq->head + 1, __ATOMIC_RELEASE);
 }
 
-/* RESET: what was under way is gone. */
+/*
+ * RESET, or the end: what was under way is gone. How many receives it had taken from a shared queue, nobody says: that
+ * queue's room is unknown from then on.
+ */
 static void rdmaqp_forget_work(struct rdmaqp_qp *qp)
 {
+	const uint32_t takes_none = 1u << IBV_QPS_RESET | 1u << IBV_QPS_INIT;
+
+	if (qp->receives && qp->receives != &qp->rq && !(qp->state & takes_none) && under_way(qp->receives))
+		qp->receives->lost = 1;
 	qp->sq.tail = qp->sq.head;
 	qp->sq.lost = qp->rq.lost = 0;
 	qp->rq.tail = qp->rq.head;

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -35,6 +36,56 @@ static int rdmaqp_query_port(struct ibv_context *context, uint8_t port_num, stru
 static struct ibv_mr *rdmaqp_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access)
 {
 	return ibv_reg_mr(pd, addr, length, access); /* a macro: chooses by the access flags */
+}
+
+/* XRC's calls are inline functions, and look for the driver's own. */
+static struct ibv_xrcd *rdmaqp_open_xrcd(struct ibv_context *context)
+{
+	struct ibv_xrcd_init_attr init = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT,
+	};
+
+	return ibv_open_xrcd(context, &init);
+}
+
+static int rdmaqp_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return ibv_close_xrcd(xrcd);
+}
+
+static struct ibv_srq *rdmaqp_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
+					     struct ibv_srq_init_attr *init)
+{
+	struct ibv_srq_init_attr_ex wide = {
+		.attr = init->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+			     IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC, .pd = pd, .xrcd = xrcd, .cq = cq,
+	};
+	struct ibv_srq *srq = ibv_create_srq_ex(pd->context, &wide);
+
+	init->attr = wide.attr;
+	return srq;
+}
+
+static int rdmaqp_srq_num(struct ibv_srq *srq, uint32_t *number)
+{
+	return ibv_get_srq_num(srq, number);
+}
+
+static struct ibv_qp *rdmaqp_create_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex wide = {
+		.cap = attr->cap, .qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd,
+	};
+	struct ibv_qp *qp;
+
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		return ibv_create_qp(pd, attr);
+	qp = ibv_create_qp_ex(pd->context, &wide); /* the only one that knows of XRC domains */
+	attr->cap = wide.cap;
+	return qp;
 }
 
 /* The file that the device's poll_cq lives in: libmlx5-rdmav34.so, librxe-rdmav34.so, … names the driver. */

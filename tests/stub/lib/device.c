@@ -121,6 +121,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	context->async_write_fd = ends[1];
 	context->verbs.sz = sizeof(context->verbs);
 	context->verbs.query_port = query_port; /* every other extended verb is absent, and its inline says so */
+	if (setting_number(device->name, "XRC", 0, 0))
+		offer_xrc(&context->verbs);
 	ibv = &context->verbs.context;
 	ibv->device = device;
 	ibv->ops.poll_cq = poll_cq;
@@ -259,7 +261,12 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return entry_result(&entry, 0);
 }
 
-/* Nothing is ever written to the pipe: a reader waits, or gets EAGAIN. */
+void async_event(struct ibv_context *context, struct ibv_async_event event)
+{
+	if (write(to_context(context)->async_write_fd, &event, sizeof(event)) != sizeof(event))
+		abort();
+}
+
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
@@ -267,5 +274,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	(void)event;
+	struct entry entry = control_call("ibv_ack_async_event");
+
+	entry_number(&entry, "event_type", event->event_type);
+	entry_result(&entry, 0);
 }

@@ -68,7 +68,8 @@ static void entry_queue_pair(struct entry *entry, const struct queue_pair *pair)
 	entry_number(entry, "qp_num", pair->ibv.qp_num);
 }
 
-static struct queue_pair *new_queue_pair(struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+static struct queue_pair *new_queue_pair(struct ibv_context *context, struct ibv_pd *pd,
+					 const struct ibv_qp_init_attr *init)
 {
 	struct queue_pair *pair = calloc(1, sizeof(*pair));
 
@@ -78,7 +79,7 @@ static struct queue_pair *new_queue_pair(struct ibv_pd *pd, const struct ibv_qp_
 	}
 	pair->init = *init;
 	pair->attr.cap = init->cap;
-	pair->ibv.context = pd->context;
+	pair->ibv.context = context;
 	pair->ibv.qp_context = init->qp_context;
 	pair->ibv.pd = pd;
 	pair->ibv.send_cq = init->send_cq;
@@ -93,30 +94,39 @@ static struct queue_pair *new_queue_pair(struct ibv_pd *pd, const struct ibv_qp_
 
 static void use_parents(const struct queue_pair *pair, int change)
 {
-	domain_use(pair->ibv.pd, change);
-	cq_use(pair->ibv.send_cq, change);
-	cq_use(pair->ibv.recv_cq, change);
+	if (pair->ibv.pd)
+		domain_use(pair->ibv.pd, change);
+	if (pair->ibv.send_cq)
+		cq_use(pair->ibv.send_cq, change);
+	if (pair->ibv.recv_cq)
+		cq_use(pair->ibv.recv_cq, change);
 	if (pair->ibv.srq)
 		srq_use(pair->ibv.srq, change);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
+	return make_queue_pair(pd->context, pd, init);
+}
+
+/* Of XRC_RECV without a protection domain and completion queues. */
+struct ibv_qp *make_queue_pair(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
 	struct entry entry = control_call("ibv_create_qp");
 	struct queue_pair *pair = NULL;
 
 	entry_init(&entry, init);
-	if (!init->send_cq || !init->recv_cq)
+	if (init->qp_type != IBV_QPT_XRC_RECV && (!init->send_cq || !init->recv_cq))
 		errno = EINVAL; /* completions have to go somewhere */
 	else if (!fails("CREATE_QP"))
-		pair = new_queue_pair(pd, init);
+		pair = new_queue_pair(context, pd, init);
 	if (!pair) {
 		entry_result(&entry, errno);
 		return NULL;
 	}
 	pthread_mutex_lock(&stub_lock);
 	pair->number = registry_add(&queue_pairs, pair);
-	object_born(pd->context);
+	object_born(context);
 	use_parents(pair, 1);
 	pthread_mutex_unlock(&stub_lock);
 	pair->ibv.handle = pair->number;
@@ -175,6 +185,10 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	take(pair, attr, attr_mask);
 	if (attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
+	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && qp->srq)
+		async_event(qp->context, (struct ibv_async_event){
+			.element.qp = qp, .event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
+		});
 	pthread_mutex_unlock(&stub_lock);
 	return entry_result(&entry, 0);
 }

@@ -141,6 +141,47 @@ int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_w
 	return error;
 }
 
+/* The caller holds stub_lock. */
+const struct receive *shared_queue_pop(struct ibv_srq *srq)
+{
+	struct shared_receive_queue *shared = container_of(srq, struct shared_receive_queue, ibv);
+	const struct receive *receive = receive_queue_pop(&shared->queue);
+
+	if ((uint32_t)shared->queue.count < shared->limit) {
+		shared->limit = 0;
+		async_event(srq->context, (struct ibv_async_event){
+			.element.srq = srq, .event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
+		});
+	}
+	return receive;
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct entry entry = control_call("ibv_modify_srq");
+	int error = fault("MODIFY_SRQ");
+
+	entry_object(&entry, "srq", srq_number(srq));
+	entry_number(&entry, "mask", mask);
+	entry_number(&entry, "srq_limit", attr->srq_limit);
+	if (!error && mask & IBV_SRQ_LIMIT)
+		container_of(srq, struct shared_receive_queue, ibv)->limit = attr->srq_limit;
+	return entry_result(&entry, error);
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	struct entry entry = control_call("ibv_query_srq");
+	const struct shared_receive_queue *shared = container_of(srq, struct shared_receive_queue, ibv);
+	int error = fault("QUERY_SRQ");
+
+	entry_object(&entry, "srq", shared->number);
+	*attr = (struct ibv_srq_attr){
+		.max_wr = shared->queue.size, .max_sge = shared->queue.max_sge, .srq_limit = shared->limit,
+	};
+	return entry_result(&entry, error);
+}
+
 void srq_use(struct ibv_srq *srq, int change)
 {
 	container_of(srq, struct shared_receive_queue, ibv)->users += change;

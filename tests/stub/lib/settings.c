@@ -15,6 +15,7 @@
  *   MAX_QP_RD_ATOM, MAX_QP_INIT_RD_ATOM, MAX_QP_WR, MAX_SGE, MAX_CQE, …    any int of ibv_device_attr, in capitals
  *                                                                         (device.c has the defaults)
  *   MAX_MW              0: there are no memory windows                    0
+ *   XRC                 1: XRC's verbs are there (xrc.c)
  *   MAX_MR_SIZE, MAX_PKEYS, LOCAL_CA_ACK_DELAY, ATOMIC_CAP, DEVICE_CAP_FLAGS, VENDOR_ID, VENDOR_PART_ID
  * Ports
  *   LINK                infiniband or ethernet, a list                    infiniband
@@ -34,10 +35,10 @@
  * Faults
  *   VERB_ERRNO          what the verb answers, without doing anything. VERB: GET_DEVICE_LIST, OPEN_DEVICE,
  *                       CLOSE_DEVICE, QUERY_DEVICE, QUERY_PORT, QUERY_GID, QUERY_GID_TABLE, QUERY_PKEY, ALLOC_PD,
- *                       DEALLOC_PD, REG_MR, DEREG_MR, ALLOC_MW, DEALLOC_MW, CREATE_AH, DESTROY_AH,
- *                       ATTACH_MCAST, DETACH_MCAST, CREATE_COMP_CHANNEL,
- *                       DESTROY_COMP_CHANNEL, CREATE_CQ, DESTROY_CQ, CREATE_SRQ, DESTROY_SRQ, CREATE_QP,
- *                       QUERY_QP, MODIFY, DESTROY_QP, POST_SEND*, POST_RECV*, POLL_CQ*, REQ_NOTIFY_CQ*, GET_CQ_EVENT*.
+ *                       DEALLOC_PD, REG_MR, DEREG_MR, ALLOC_MW, DEALLOC_MW, CREATE_AH, DESTROY_AH, ATTACH_MCAST,
+ *                       DETACH_MCAST, CREATE_COMP_CHANNEL, DESTROY_COMP_CHANNEL, CREATE_CQ, DESTROY_CQ, CREATE_SRQ,
+ *                       MODIFY_SRQ, QUERY_SRQ, DESTROY_SRQ, CREATE_QP, QUERY_QP, MODIFY, DESTROY_QP, POST_SEND*,
+ *                       POST_RECV*, POLL_CQ*, REQ_NOTIFY_CQ*, GET_CQ_EVENT*.
  *                       May be negative where the verb returns an error number; a verb that answers with a pointer or
  *                       −1 sets errno to its absolute value. POLL_CQ_ERRNO is what is returned, so always negative.
  *                       MODIFY_ERRNO may name the state moved to: RTR=22,RTS=-110

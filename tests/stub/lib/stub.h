@@ -91,6 +91,7 @@ static inline struct context *to_context(struct ibv_context *context)
 	return container_of(context, struct context, verbs.context);
 }
 
+void async_event(struct ibv_context *context, struct ibv_async_event event);
 void object_born(struct ibv_context *context);
 void object_died(struct ibv_context *context);
 
@@ -151,6 +152,7 @@ struct shared_receive_queue {
 	struct ibv_srq ibv;
 	int number;
 	int users;
+	uint32_t limit;
 	struct receive_queue queue;
 };
 
@@ -163,6 +165,16 @@ int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_w
 void srq_use(struct ibv_srq *srq, int change);
 int srq_number(const struct ibv_srq *srq);
 
+const struct receive *shared_queue_pop(struct ibv_srq *srq);
+
+/* xrc.c */
+struct xrc_domain {
+	struct ibv_xrcd ibv;
+	int number;
+};
+
+void offer_xrc(struct verbs_context *verbs);
+
 /* queue_pair.c */
 struct queue_pair {
 	struct ibv_qp ibv;
@@ -172,6 +184,7 @@ struct queue_pair {
 	struct receive_queue queue;
 };
 
+struct ibv_qp *make_queue_pair(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *init);
 struct queue_pair *queue_pair_numbered(uint32_t qp_num);
 
 /* traffic.c */

@@ -104,15 +104,10 @@ static void deliver(struct queue_pair *from, const struct ibv_send_wr *wr)
 	struct queue_pair *to = queue_pair_numbered(datagram ? wr->wr.ud.remote_qpn : from->attr.dest_qp_num);
 	size_t headroom = datagram ? GRH_SIZE : 0;
 	const struct receive *receive = NULL;
-	struct receive_queue *queue;
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV };
 
-	if (to && !cq_full(to->ibv.recv_cq)) {
-		queue = &to->queue;
-		if (to->ibv.srq)
-			queue = &container_of(to->ibv.srq, struct shared_receive_queue, ibv)->queue;
-		receive = receive_queue_pop(queue);
-	}
+	if (to && to->ibv.recv_cq && !cq_full(to->ibv.recv_cq)) /* XRC_RECV has none */
+		receive = to->ibv.srq ? shared_queue_pop(to->ibv.srq) : receive_queue_pop(&to->queue);
 	if (!receive) {
 		to_context(from->ibv.context)->lost++;
 		return;
