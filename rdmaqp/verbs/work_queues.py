@@ -75,7 +75,8 @@ class WorkQueues(Receiving):
         self._slots = ffi.new("struct rdmaqp_slot[]", size)
         takes, refused = opcodes_of(self.type, driver)
         self.raw = ffi.new("struct rdmaqp_qp *", {
-            "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num, "send_cq": self.send_cq.raw,
+            "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num,
+            "send_cq": ffi.NULL if self.send_cq is None else self.send_cq.raw,
             "sq": {"slots": self._slots, "mask": size - 1, "room": cap.max_send_wr}, "rq": {"room": cap.max_recv_wr},
             "send_states": _bits(_SENDS - refused["send"]), "recv_states": _bits(_RECEIVES - refused["recv"]),
             "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
