@@ -15,7 +15,7 @@ from rdmaqp.model.acts import Piece, Post
 from rdmaqp.model.request import QPFacts, Region, Request
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.slices import region_of
-from rdmaqp.verbs.work import INLINE, Recv, Work, work_is_inline
+from rdmaqp.verbs.work import INLINE, SIGNALED, Recv, Work, work_is_inline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,21 +39,24 @@ class Posted:
     opcode: int | None
     inline: bool
     spans: Spans
+    signaled: bool | None = None
 
     @classmethod
-    def of_work(cls, work: Work | Recv, spans: Spans) -> Posted:
+    def of_work(cls, work: Work | Recv, spans: Spans, *, sq_sig_all: bool = False) -> Posted:
         """A request as an object, with its pieces."""
         if isinstance(work, Recv):
             return cls("recv", None, inline=False, spans=spans)
-        return cls("send", work.code(), work.inline, spans)
+        return cls("send", work.code(), work.inline, spans, work.signaled or sq_sig_all)
 
     @classmethod
-    def of_record(cls, raw: Any, queue: Literal["send", "recv"]) -> Posted:
+    def of_record(cls, raw: Any, queue: Literal["send", "recv"], *, sq_sig_all: bool = False) -> Posted:
         """A request as C has it."""
         spans = [(raw.addr, raw.length, raw.lkey)] if raw.length else []
         if queue == "recv":
             return cls(queue, None, inline=False, spans=spans)
-        return cls(queue, raw.opcode, bool(raw.send_flags & INLINE), spans)
+        return cls(
+            queue, raw.opcode, bool(raw.send_flags & INLINE), spans, sq_sig_all or bool(raw.send_flags & SIGNALED)
+        )
 
 
 def judge_work(qp: WorkQueues, work: Work | Recv, spans: Spans, at: int = 0) -> None:
@@ -80,18 +83,23 @@ def judge_posts(qp: WorkQueues, posted: Iterable[Posted], n: int, state: QPState
     rules = current()
     if rules.mode == "off":
         return
+    signaled = qp.signaled
     for at, one in enumerate(posted):
-        report = check(request_of(qp, one, at, state))
+        report = check(request_of(qp, one, at, state, signaled=signaled))
+        signaled = signaled or bool(one.signaled)
         report.remark = f" (It is request {at} of {n}.)" if n > 1 else ""
         rules.settle(report)
 
 
-def request_of(qp: WorkQueues, one: Posted, before: int, state: QPState | None) -> Request:
-    """What the judge is asked of a request, *before* others of the same call."""
+def request_of(
+    qp: WorkQueues, one: Posted, before: int, state: QPState | None, *, signaled: bool | None = None
+) -> Request:
+    """What the judge is asked of a request, after *before* others of its call; *signaled*: is any under way."""
     sends = one.queue == "send"
     facts = QPFacts(
         type=qp.type, state=state, qp_num=qp.qp_num, cap=qp.cap, srq=qp.has_srq, pd=qp.pd.number,
-        outstanding=qp.outstanding + before * sends, recv_posted=qp.recv_posted + before * (not sends),
+        outstanding=qp.outstanding + before * sends, signaled=signaled,
+        recv_posted=qp.recv_posted + before * (not sends),
     )
     return _request(qp, facts, one)
 
@@ -102,7 +110,7 @@ def _request(qp: WorkQueues, facts: QPFacts, one: Posted, named: Iterable[Memory
     pieces = tuple(Piece(addr=addr, length=length, lkey=lkey) for addr, length, lkey in one.spans)
     post = Post(
         queue=one.queue, opcode=one.opcode, num_sge=len(one.spans), length=sum(span[1] for span in one.spans),
-        inline=one.inline, sge=pieces,
+        inline=one.inline, signaled=one.signaled, sge=pieces,
     )
     known = [*named, *context.regions()]
     return Request(qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts)

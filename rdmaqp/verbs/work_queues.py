@@ -17,12 +17,11 @@ from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.chain import Chain
-from rdmaqp.verbs.records import record_of, records_in
+from rdmaqp.verbs.records import RecvRecords, SendRecords, record_of, records_in
 from rdmaqp.verbs.refused import NO_DESTINATION, Posted, judge_posts, judge_work, post_failed
 from rdmaqp.verbs.slices import Slice, region_of
 from rdmaqp.verbs.work import (
     RECV_SIZE,
-    SEND_SIZE,
     CompareSwap,
     FetchAdd,
     Read,
@@ -81,8 +80,10 @@ class WorkQueues(Resource):
             "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
             "max_inline_data": cap.max_inline_data, "sq_sig_all": self.sq_sig_all,
             "datagram": self.type is QPType.UD, "extended": self.type is QPType.XRC_SEND,
+            "send_cq": self.send_cq.raw, "recv_cq": self.recv_cq.raw,
         })  # fmt: skip
         self.raw.receives = ffi.addressof(self.raw, "rq")
+        self._native_sends, self._native_recvs = lib.rdmaqp_post_sends, lib.rdmaqp_post_recvs
         self._one = ffi.new("struct rdmaqp_send_record[]", 1)
         self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
@@ -114,6 +115,11 @@ class WorkQueues(Resource):
     def outstanding(self) -> int:
         """Sends posted and not known to have ended: an unsignaled one ends with the next signaled completion."""
         return int(self.raw.sq.head - self.raw.sq.tail)
+
+    @property
+    def signaled(self) -> bool:
+        """Whether one of the outstanding sends is signaled: its completion frees those before it too."""
+        return bool(self.raw.sq.signaled > self.raw.sq.tail)
 
     @property
     def recv_posted(self) -> int:
@@ -169,7 +175,9 @@ class WorkQueues(Resource):
             if isinstance(one, Recv):
                 self.post_recvs(self._one_bytes[:RECV_SIZE])
             else:
-                self._post_sends(self._one, 1)
+                result = self._native_sends(self.raw, self._one, 1, 1)
+                if result:
+                    self._resolve_sends(result, self._one, 1)
         else:
             self.chain(*work).post()
 
@@ -182,23 +190,28 @@ class WorkQueues(Resource):
 
         *records* is a :class:`~rdmaqp.SendRecords`, or a NumPy array or other buffer of :data:`~rdmaqp.SEND_DTYPE`.
         """
-        raw, n = records_in(records, "struct rdmaqp_send_record", SEND_SIZE)
-        self._post_sends(raw, _count(n, count))
-
-    def _post_sends(self, raw: Any, n: int) -> None:
-        post = native().lib.rdmaqp_post_sends
-        result = post(self.raw, raw, n, 1)
+        raw, n = records_in(records, SendRecords)
+        if count is not None:
+            n = _count(n, count)
+        result = self._native_sends(self.raw, raw, n, 1)
         if result:
-            self.resolve(result, lambda: [Posted.of_record(raw[at], "send") for at in range(n)], n,
-                         lambda checked: post(self.raw, raw, n, checked))
+            self._resolve_sends(result, raw, n)
+
+    def _resolve_sends(self, result: int, raw: Any, n: int) -> None:
+        post = self._native_sends
+
+        def posted() -> list[Posted]:
+            return [Posted.of_record(raw[at], "send", sq_sig_all=self.sq_sig_all) for at in range(n)]
+
+        self.resolve(result, posted, n, lambda checked: post(self.raw, raw, n, checked))
 
     def post_recvs(self, records: Any, count: int | None = None) -> None:
         """Post an array of receives, or its first *count*: :class:`~rdmaqp.RecvRecords`, or :data:`RECV_DTYPE`."""
-        post = native().lib.rdmaqp_post_recvs
-        raw, n = records_in(records, "struct rdmaqp_recv_record", RECV_SIZE)
-        n = _count(n, count)
-        result = post(self.raw, raw, n, 1)
+        raw, n = records_in(records, RecvRecords)
+        n = n if count is None else _count(n, count)
+        result = self._native_recvs(self.raw, raw, n, 1)
         if result:
+            post = self._native_recvs
             self.resolve(result, lambda: [Posted.of_record(raw[at], "recv") for at in range(n)], n,
                          lambda checked: post(self.raw, raw, n, checked))
 
@@ -217,9 +230,13 @@ class WorkQueues(Resource):
 
         *posted* tells the judge what the *n* requests are; *again*, called with whether to compare, posts them.
         """
+        if result == native().lib.RDMAQP_JUDGE:
+            result = self.ask_again(posted, n, again)
+        self.require_posted(result, posted, n)
+
+    def require_posted(self, result: int, posted: Callable[[], Sequence[Posted]], n: int) -> None:
+        """Raise what a negative *result* means."""
         lib = native().lib
-        if result == lib.RDMAQP_JUDGE:
-            result = self._ask_again(posted, n, again)
         if result >= 0:
             return
         if result == lib.RDMAQP_CLOSED:
@@ -229,7 +246,7 @@ class WorkQueues(Resource):
             raise ValueError(f"{self}: request {self.raw.index}: {NO_DESTINATION}")
         raise post_failed(self, posted()[self.raw.index], n)
 
-    def _ask_again(self, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]) -> int:
+    def ask_again(self, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]) -> int:
         """Perhaps the state has changed since; else ask the judge, who knows what C does not."""
         lib = native().lib
         state = self.ask_state()
@@ -255,9 +272,7 @@ def _needs_chain(work: Work | Recv) -> bool:
     return isinstance(local, (list, tuple)) and len(local) > 1
 
 
-def _count(n: int, count: int | None) -> int:
-    if count is None:
-        return n
+def _count(n: int, count: int) -> int:
     if not 0 <= count <= n:
         raise ValueError(f"count: {count} is outside 0…{n}, the records given")
     return count

@@ -196,6 +196,7 @@ TRIGGERS: list[tuple[str, str, dict[str, Any]]] = [
     ("post-inline", "error", post(inline=True, length=65)),
     ("post-full", "error", with_(post(), qp={"outstanding": 16})),
     ("post-full", "error", with_(post("recv"), qp={"recv_posted": 16})),
+    ("post-stuck", "warning", with_(post(signaled=False), qp={"outstanding": 15, "signaled": False})),
     ("post-key", "warning", with_(post(sge=[SGE[0] | {"lkey": 8}]), mrs=[MR])),
     ("post-access", "error", with_(post("recv", sge=SGE), mrs=[MR | {"access": []}])),
     ("post-access", "warning", with_(post(driver="cxgb4", opcode="RDMA_READ", sge=SGE), mrs=[MR])),

@@ -14,11 +14,14 @@ static int rdmaqp_chain_send(struct rdmaqp_chain *chain, uint32_t at, const stru
 	int result;
 
 	enter(&chain->qp->domain->lock);
-	result = make_send(chain->qp, record, wr, &piece);
+	result = make_send(chain->qp, plain_on(chain->qp), record, wr, &piece);
 	leave(&chain->qp->domain->lock);
 	wr->sg_list = sges;
 	wr->num_sge = count;
 	wr->next = at + 1 < chain->n ? wr + 1 : NULL;
+	chain->signaled -= !!chain->slots[at].signaled;
+	chain->slots[at] = slot_of(chain->qp, wr->wr_id, wr->send_flags);
+	chain->signaled += !!chain->slots[at].signaled;
 	return result;
 }
 
@@ -45,53 +48,66 @@ static void rdmaqp_chain_recv(struct rdmaqp_chain *chain, uint32_t at, uint64_t 
 				    .next = at + 1 < chain->n ? wr + 1 : NULL };
 }
 
-static int hand_chain(struct rdmaqp_chain *chain, int checked)
+static int hand_chain(struct rdmaqp_chain *chain)
 {
 	struct rdmaqp_qp *qp = chain->qp;
 
 	if (chain->sends) {
-		if (checked && !takes_sends(qp, chain->n))
+		if (chain->checked && !takes_sends(qp, chain->n))
 			return refuse(qp, 0);
+		if (chain->checked && !chain->signaled && would_stick(&qp->sq, chain->n))
+			return refuse(qp, chain->n - 1);
 		chain->start = qp->sq.head;
-		return hand_sends(qp, chain->sends, chain->n, 0);
+		return hand_sends(qp, chain->sends, chain->slots, chain->n, 0);
 	}
-	if (checked && !takes_receives(qp, chain->n))
+	if (chain->checked && !takes_receives(qp, chain->n))
 		return refuse(qp, 0);
 	return hand_receives(qp, chain->receives, chain->n, 0);
 }
 
 /* The caller is inside the queue pair. */
-static int post_chain(struct rdmaqp_chain *chain, int checked)
+static int post_chain(struct rdmaqp_chain *chain)
 {
 	struct rdmaqp_domain *domain = chain->qp->domain;
 	int result = RDMAQP_STALE;
 
 	if (!chain->qp->datagram)
-		return chain->ended == domain->ended ? hand_chain(chain, checked) : RDMAQP_STALE;
+		return chain->ended == domain->ended ? hand_chain(chain) : RDMAQP_STALE;
 	enter(&domain->lock); /* to the end: an address handle must not end while a driver follows it */
 	if (chain->ended == domain->ended)
-		result = hand_chain(chain, checked);
+		result = hand_chain(chain);
 	leave(&domain->lock);
 	return result;
 }
 
 /* Post all of a chain, as rdmaqp_post_sends(); RDMAQP_STALE where its memory has to be looked at again. */
-static int rdmaqp_post_chain(struct rdmaqp_chain *chain, int checked)
+static int rdmaqp_post_chain(struct rdmaqp_chain *chain)
 {
 	int result;
 
 	if (!enter(&chain->qp->lock))
 		return RDMAQP_CLOSED;
-	result = post_chain(chain, checked);
+	result = post_chain(chain);
 	leave(&chain->qp->lock);
 	return result;
 }
 
-/* Take completions until all of the chain's have come: 1; 0 where the slice is over; negative why not. */
-static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t slice_ns)
+/* Where others have taken the chain's completions off the queue: 1, RDMAQP_STATUS, or 0 where they have not. */
+static int is_through(const struct rdmaqp_chain *chain)
 {
 	struct rdmaqp_qp *qp = chain->qp;
-	struct idle idle = { .slice_ns = slice_ns };
+
+	if ((int64_t)(qp->sq.tail - chain->start) < chain->n)
+		return 0;
+	qp->index = qp->failed_number - chain->start < chain->n ? qp->failed_number - chain->start : chain->n;
+	return qp->failures == chain->failures ? 1 : RDMAQP_STATUS;
+}
+
+/* Take completions until all of the chain's have come: 1; 0 where the slice is over; negative why not. */
+static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq)
+{
+	struct rdmaqp_qp *qp = chain->qp;
+	struct idle idle = { .slice_ns = chain->slice_ns };
 	int result = 0;
 
 	while (chain->reaped < chain->signaled && !result) {
@@ -115,6 +131,8 @@ static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t 
 				return verb_failed(qp, "malloc", ENOMEM, 0);
 			}
 		}
+		if (chain->reaped == before && !result)
+			result = is_through(chain);
 		if (chain->reaped == before && !result && (is_wanted(&cq->lock) || is_over(&idle)))
 			return 0;
 	}
@@ -125,8 +143,9 @@ static int reap_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t 
  * Post a chain of sends, and wait until its signaled requests have succeeded: 1; 0 where the slice is over, and then
  * the next call goes on; negative why not. Completions of other work are kept for whoever polls.
  */
-static int rdmaqp_run_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t slice_ns, int checked)
+static int rdmaqp_run_chain(struct rdmaqp_chain *chain)
 {
+	struct rdmaqp_cq *cq = chain->qp->send_cq;
 	int result = 0;
 
 	if (!enter(&chain->qp->lock))
@@ -135,13 +154,15 @@ static int rdmaqp_run_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, in
 		leave(&chain->qp->lock);
 		return RDMAQP_CLOSED;
 	}
-	if (!chain->running) {
-		result = post_chain(chain, checked);
-		chain->running = !result;
+	if (!chain->running || chain->resets != chain->qp->resets) {
+		chain->resets = chain->qp->resets;
+		chain->failures = chain->qp->failures;
 		chain->reaped = 0;
+		result = post_chain(chain);
+		chain->running = !result;
 	}
 	if (!result)
-		result = reap_chain(chain, cq, slice_ns);
+		result = reap_chain(chain, cq);
 	if (result)
 		chain->running = 0;
 	leave(&cq->lock);

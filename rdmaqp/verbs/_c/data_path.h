@@ -49,6 +49,7 @@ struct rdmaqp_queue {
 	uint32_t room;
 	uint64_t head;
 	uint64_t tail;
+	uint64_t signaled; /* of sends: the number after that of the last signaled one; up to tail: none is under way */
 	int lost; /* more was posted, unchecked, than the account holds: room is unknown until RESET */
 };
 
@@ -56,6 +57,8 @@ struct rdmaqp_qp {
 	struct rdmaqp_lock lock;
 	struct ibv_qp *qp;
 	struct rdmaqp_domain *domain;
+	struct rdmaqp_cq *send_cq;
+	struct rdmaqp_cq *recv_cq;
 	struct rdmaqp_queue *receives; /* rq, or that of the shared receive queue */
 	struct rdmaqp_queue sq;
 	struct rdmaqp_queue rq;
@@ -73,7 +76,10 @@ struct rdmaqp_qp {
 	int error;
 	const char *verb;
 	uint32_t index;
-	struct ibv_wc failed;
+	uint32_t resets;
+	uint32_t failures; /* of sends, since the last RESET */
+	uint64_t failed_number;
+	struct ibv_wc failed; /* that of send failed_number: not one that was only flushed, where there is another */
 };
 
 struct rdmaqp_cq {
@@ -121,10 +127,15 @@ struct rdmaqp_chain {
 	struct rdmaqp_qp *qp;
 	struct ibv_send_wr *sends; /* or receives; the other is NULL */
 	struct ibv_recv_wr *receives;
+	struct rdmaqp_slot *slots; /* what the send queue's account says of each send */
 	uint32_t n;
 	uint32_t signaled;
-	uint64_t ended; /* the domain's, when its memory was last found good */
-	uint64_t start; /* of the last post: its first request's number */
+	int checked;      /* whether a post compares first */
+	int64_t slice_ns; /* how long rdmaqp_run_chain() waits */
+	uint64_t ended;   /* the domain's, when its memory was last found good */
+	uint64_t start;   /* of the last post: its first request's number */
 	uint32_t reaped;
 	int running; /* posted by rdmaqp_run_chain(), which has not seen its end */
+	uint32_t resets; /* the queue pair's then, as */
+	uint32_t failures;
 };
