@@ -151,17 +151,18 @@ class Chain:
     def _resolve(self, result: int, call: Callable[[Any], int]) -> int:
         """What *call*, of C, said that is not good: raise what it means, or call again. What it says then."""
         lib = native().lib
-        if result == lib.RDMAQP_STALE:
-            self._look_again()
-            result = call(self.raw)
 
         def again(checked: int) -> int:
             self.raw.checked = checked
             try:
-                return call(self.raw)
+                while (result := call(self.raw)) == lib.RDMAQP_STALE:
+                    self._look_again()
+                return result
             finally:
                 self.raw.checked = 1
 
+        if result == lib.RDMAQP_STALE:
+            result = again(1)
         if result == lib.RDMAQP_JUDGE:
             result = self.qp.ask_again(self._posted, len(self), again)
         if result == lib.RDMAQP_STATUS:

@@ -333,3 +333,21 @@ def test_the_free_hot_path_completes_what_is_signaled(null: Null) -> None:
     assert null.run(for_nothing, HOT="free") == {
         "outstanding": [3, 0], "receives": 0, "sent": [[2, True, "SEND"]], "received": [[7, True, "RECV", 8]],
     }  # fmt: skip
+
+
+def replaced_by_none() -> list[Any]:
+    """A chain's datagram, in whose place one without a destination is to be put."""
+    one = side(qp_type="UD")
+    one.qp.modify(qp_state="INIT", pkey_index=0, port_num=1, qkey=1)
+    one.qp.modify(qp_state="RTR")
+    one.qp.modify(qp_state="RTS", sq_psn=1)
+    to = rdmaqp.Destination(one.pd.create_ah(rdmaqp.AddressVector(dlid=9)), 7, 1)
+    chain = one.qp.chain(rdmaqp.Send(one.mr[0:8], to=to, wr_id=3))
+    refused = type(error_of(chain.__setitem__, 0, rdmaqp.Send(one.mr[0:8], wr_id=4))).__name__
+    chain.post()
+    return [refused, [wc.wr_id for wc in one.cq.poll()]]
+
+
+def test_what_cannot_be_put_into_a_chain_leaves_it_as_it_was(null: Null) -> None:
+    """A driver would follow the address handle that is not there."""
+    assert null.run(replaced_by_none) == ["ValueError", [3]]

@@ -4,25 +4,28 @@
 
 /*
  * Put request number at into a chain: as its record says, with count pieces at sges, which stay where they are. A
- * record is checked as ever; its pieces are the caller's to check. Returns 0 or RDMAQP_NO_AH.
+ * record is checked as ever; its pieces are the caller's to check. Returns 0, or RDMAQP_NO_AH and leaves what was there.
  */
 static int rdmaqp_chain_send(struct rdmaqp_chain *chain, uint32_t at, const struct rdmaqp_send_record *record,
 			     struct ibv_sge *sges, uint32_t count)
 {
-	struct ibv_send_wr *wr = &chain->sends[at];
+	struct ibv_send_wr *wr = &chain->sends[at], made = { .wr_id = 0 };
 	struct ibv_sge piece;
 	int result;
 
 	enter(&chain->qp->domain->lock);
-	result = make_send(chain->qp, plain_on(chain->qp), record, wr, &piece);
+	result = make_send(chain->qp, plain_on(chain->qp), record, &made, &piece);
 	leave(&chain->qp->domain->lock);
+	if (result)
+		return result;
+	*wr = made;
 	wr->sg_list = sges;
 	wr->num_sge = count;
 	wr->next = at + 1 < chain->n ? wr + 1 : NULL;
 	chain->signaled -= !!chain->slots[at].signaled;
 	chain->slots[at] = slot_of(chain->qp, wr->wr_id, wr->send_flags);
 	chain->signaled += !!chain->slots[at].signaled;
-	return result;
+	return 0;
 }
 
 /* Put the binding of a memory window into a chain: pages of mr from addr on become rkey's. */
