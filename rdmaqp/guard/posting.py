@@ -189,6 +189,18 @@ def _room(report: Report, request: Request, post: Post) -> None:
                     given=posted, allowed=f"0…{max(room - 1, 0)}",
                     fix="reap completions first" + (" (unsignalled sends are freed by the next signalled one)"
                                                     if sends else ""))
+    elif sends and posted == room - 1:
+        _stuck(report, request, post)
+
+
+def _stuck(report: Report, request: Request, post: Post) -> None:
+    """It fills the queue: will any completion tell that there is room again?"""
+    under_way = request.qp.signaled if request.qp.outstanding else False
+    if post.signaled is None or (under_way is None and not post.signaled):
+        report.skip("post-stuck", "post.signaled" if post.signaled is None else "qp.signaled")
+    elif not post.signaled and not under_way:
+        report.find("post-stuck", "signaled", "this send fills the queue, and none of those under way is signaled: "
+                    "nothing will free it", given=False, allowed="one in max_send_wr at least", fix="signaled=True")
 
 
 def _pieces(report: Report, request: Request, post: Post) -> Report:

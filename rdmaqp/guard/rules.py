@@ -104,6 +104,7 @@ RULES: Mapping[str, RuleInfo] = MappingProxyType({
         "error", "longer than what can be inline, or not for this opcode", "ibv_create_qp(3); ibv_post_send(3)"
     ),
     "post-full": RuleInfo("error", "the queue is full", "ibv_create_qp(3)"),
+    "post-stuck": RuleInfo("warning", "it fills the send queue, and nothing will free it", _SPEC),
     "post-pd": RuleInfo("error", "the region belongs to another protection domain", _SPEC),
     "post-key": RuleInfo("warning", "none of the known regions has this key", "ibv_reg_mr(3)"),
     "post-access": RuleInfo("error", "the region does not allow what the work does to it", _SPEC),

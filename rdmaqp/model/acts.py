@@ -50,6 +50,7 @@ class Post:
         num_sge: how many pieces.
         length: the bytes of all pieces together.
         inline: whether the bytes are copied into the request (``IBV_SEND_INLINE``).
+        signaled: whether it completes where it succeeds (``IBV_SEND_SIGNALED``, or ``sq_sig_all``); sends only.
         sge: the pieces, where known; of BIND_MW, the one that the window is bound to.
         access: of BIND_MW, what the window shall allow.
     """
@@ -59,6 +60,7 @@ class Post:
     num_sge: Any = None
     length: Any = None
     inline: Any = None
+    signaled: Any = None
     sge: tuple[Piece, ...] | None = None
     access: Any = None
 

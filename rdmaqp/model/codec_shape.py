@@ -144,7 +144,8 @@ _GID: dict[str, Reader] = {"index": _n, "gid": words.gid, "type": words.member(G
 _CAP: dict[str, Reader] = dict.fromkeys(QPCap.__slots__, _n)
 _QP: dict[str, Reader] = {
     "type": words.member(QPType), "state": _STATE, "port_num": _n, "qp_num": _n, "access_flags": _FLAGS,
-    "recv_posted": _n, "outstanding": _n, "srq": words.switch, "pkey_index": _n, "sgid": words.gid,
+    "recv_posted": _n, "outstanding": _n, "signaled": words.switch, "srq": words.switch, "pkey_index": _n,
+    "sgid": words.gid,
     "cap": _made(QPCap, _CAP), "was": lambda value: tuple(words.each(value, _STATE)),
     "driver_type": words.named(DriverType), "qkey": _n, "sq_draining": _n, "pd": words.tag,
 }  # fmt: skip
@@ -169,7 +170,7 @@ _ATTR: dict[str, Reader] = dict.fromkeys(FIELDS, _loose) | {
 _PIECE = _as_given(Piece, {"addr": _loose, "length": _loose, "lkey": _loose})
 _POST: dict[str, Reader] = {
     "queue": words.one_of("send", "recv", "srq"), "opcode": words.opcode(WROpcode), "num_sge": _loose, "length": _loose,
-    "inline": _loose, "sge": _pieces, "access": _FLAGS_LOOSE,
+    "inline": _loose, "signaled": _loose, "sge": _pieces, "access": _FLAGS_LOOSE,
 }  # fmt: skip
 REQUEST: dict[str, Reader] = {
     "id": words.identity,

@@ -95,6 +95,7 @@ class QPFacts:
     Attributes:
         recv_posted: receives posted and not yet completed.
         outstanding: sends posted and not yet completed.
+        signaled: whether one of those is signaled.
         srq: whether it takes its receives from a shared receive queue.
         pkey_index: bound at INIT.
         sgid: the GID that its peer was told.
@@ -113,6 +114,7 @@ class QPFacts:
     access_flags: AccessFlag | int | None = None
     recv_posted: int | None = None
     outstanding: int | None = None
+    signaled: bool | None = None
     srq: bool | None = None
     pkey_index: int | None = None
     sgid: GID | None = None

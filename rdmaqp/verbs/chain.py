@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import ClosedError, DeadlineError
 from rdmaqp.model.enums import QPType
@@ -17,10 +17,9 @@ from rdmaqp.verbs.work import SEND_SIZE, Recv, Work, pack, parts_of, pieces_of, 
 from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rdmaqp.verbs.receiving import Receiving
-    from rdmaqp.verbs.work_queues import WorkQueues
 
 
 class Chain:
@@ -46,14 +45,16 @@ class Chain:
         self._work = list(work)
         self._uses: list[Any] = [()] * len(work)
         self._wrs = ffi.new(f"struct ibv_{'recv' if receives else 'send'}_wr[]", len(work))
+        self._slots = ffi.new("struct rdmaqp_slot[]", len(work))
         self.raw = ffi.new("struct rdmaqp_chain *", {
-            qp.chain_member: qp.raw, "receives" if receives else "sends": self._wrs, "n": len(work),
-            "ended": qp.pd.domain.ended, "follows": getattr(qp, "type", None) is QPType.UD,
+            qp.chain_member: qp.raw, "receives" if receives else "sends": self._wrs, "slots": self._slots,
+            "n": len(work), "ended": qp.pd.domain.ended, "follows": getattr(qp, "type", None) is QPType.UD,
+            "checked": 1, "slice_ns": SLICE_NS,
         })  # fmt: skip
         self._post = lib.rdmaqp_post_chain
+        self._run = lib.rdmaqp_run_chain
         for at, one in enumerate(work):
             self._put(at, one)
-        self.raw.signaled = 0 if receives else sum(self._is_signaled(cast("Work", one)) for one in work)
 
     def __len__(self) -> int:
         return len(self._work)
@@ -70,13 +71,7 @@ class Chain:
         if isinstance(work, Recv) != isinstance(self._work[at], Recv):
             raise ValueError("a chain goes to one queue: all sends, or all receives")
         self._put(at, work)
-        if isinstance(work, Work):
-            before = self._is_signaled(cast("Work", self._work[at]))
-            self.raw.signaled += self._is_signaled(work) - before
         self._work[at] = work
-
-    def _is_signaled(self, work: Work) -> bool:
-        return work.signaled or cast("WorkQueues", self.qp).sq_sig_all
 
     def _put(self, at: int, work: Work | Recv) -> None:
         ffi, lib = native()
@@ -103,6 +98,7 @@ class Chain:
                     int(work.access),
                 )
         self._uses[at] = (sges, *kept)
+        self._tells_of_its_end = bool(self._slots[len(self) - 1].signaled)
 
     def _memory_of(self, work: Work | Recv) -> tuple[list[Any], Spans]:
         """What must stay while the request is here, and its pieces."""
@@ -127,9 +123,9 @@ class Chain:
             ClosedError: the queue pair is closed, or memory that the chain names.
             VerbsError: the driver refused; its ``posted`` says how many it had taken.
         """
-        result = self._post(self.raw, 1)
+        result = self._post(self.raw)
         if result:
-            self._resolve(result, lambda checked: self._post(self.raw, checked))
+            self._resolve(result, self._post)
 
     def run(self, timeout: float | None = None) -> None:
         """Post the sends, and wait in C until each signaled one has succeeded.
@@ -143,34 +139,58 @@ class Chain:
             DeadlineError: *timeout* seconds are over; call again to go on waiting.
             GuardError, ClosedError, VerbsError: as :meth:`post`.
         """
-        last = self._work[-1]
-        if isinstance(last, Recv) or not self._is_signaled(last):
+        if not self._tells_of_its_end:
             raise ValueError("the chain's last request is no signaled send: nobody would know its end")
-        lib, cq, raw = native().lib, cast("WorkQueues", self.qp).send_cq.raw, self.raw
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            result = lib.rdmaqp_run_chain(raw, cq, SLICE_NS, 1)
-            if result == 1:
-                return
-            if result < 0:
-                self._resolve(result, lambda checked: lib.rdmaqp_run_chain(raw, cq, 0, checked))
-                if not raw.running:
-                    return
-            if end is not None and time.monotonic() >= end:
-                raise DeadlineError(f"{self.qp}: {raw.reaped} of {raw.signaled} sends completed within {timeout} s")
+        if timeout is None:
+            while (result := self._run(self.raw)) == 0:
+                pass  # a slice of time is over: Python looks at signals
+            if result < 0 and not self._resolve(result, self._run):
+                self.run()
+        else:
+            self._run_until(time.monotonic() + timeout, timeout)
 
-    def _resolve(self, result: int, again: Any) -> None:
+    def _run_until(self, end: float, timeout: float) -> None:
+        raw, left = self.raw, timeout
+        try:
+            while True:
+                raw.slice_ns = int(max(0, min(left * 1e9, SLICE_NS)))
+                result = self._run(raw)
+                if result < 0:
+                    result = self._resolve(result, self._run)
+                if result:
+                    return
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise DeadlineError(
+                        f"{self.qp}: {raw.reaped} of {raw.signaled} sends completed within {timeout} s"
+                    )
+        finally:
+            raw.slice_ns = SLICE_NS
+
+    def _resolve(self, result: int, call: Callable[[Any], int]) -> int:
+        """What *call*, of C, said that is not good: raise what it means, or call again. What it says then."""
         lib = native().lib
+
+        def again(checked: int) -> int:
+            self.raw.checked = checked
+            try:
+                while (result := call(self.raw)) == lib.RDMAQP_STALE:
+                    self._look_again()
+                return result
+            finally:
+                self.raw.checked = 1
+
         if result == lib.RDMAQP_STALE:
-            self._look_again()
             result = again(1)
-            if result >= 0:
-                return
+        if result == lib.RDMAQP_JUDGE:
+            result = self.qp.ask_again(self._posted, len(self), again)
         if result == lib.RDMAQP_STATUS:
             raise self._failed()
-        self.qp.resolve(
-            result, lambda: [Posted.of_work(one, self._memory_of(one)[1]) for one in self._work], len(self), again
-        )
+        self.qp.require_posted(result, self._posted, len(self))
+        return result
+
+    def _posted(self) -> list[Posted]:
+        return [Posted.of_work(one, self._memory_of(one)[1], sq_sig_all=self.qp.sq_sig_all) for one in self._work]
 
     def _look_again(self) -> None:
         """Memory or destinations of the domain have ended since: was any of it ours?"""
@@ -184,8 +204,9 @@ class Chain:
     def _failed(self) -> Exception:
         from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it
 
-        wc = WorkCompletion.from_c(self.qp.raw.failed)
-        return completion_error(wc, self.qp, notes=(f"It was request {self.qp.raw.index} of {len(self)}.",))  # type: ignore[arg-type]
+        wc, at = WorkCompletion.from_c(self.qp.raw.failed), self.qp.raw.index
+        notes = (f"It was request {at} of {len(self)}.",) if at < len(self) else ()
+        return completion_error(wc, self.qp, notes=notes)  # type: ignore[arg-type]
 
 
 def _pinned(memory: Any) -> tuple[Any, tuple[int, int, int]]:

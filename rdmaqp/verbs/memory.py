@@ -115,6 +115,7 @@ class ProtectionDomain(Resource):
         parts = Parts(self, send_cq, recv_cq or send_cq, srq, xrcd)
         return QueuePair(parts, qp_type, cap, sq_sig_all=sq_sig_all)
 
+    @checked()
     def create_srq(
         self, max_wr: int, max_sge: int = 1, srq_limit: int = 0, *, xrcd: XRCDomain | None = None,
         cq: CompletionQueue | None = None,

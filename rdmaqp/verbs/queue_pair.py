@@ -213,9 +213,10 @@ class QueuePair(Moves):
         """
         if not fields.keys() <= _NAMES:
             raise TypeError(_no_attribute(fields))
-        for name, value, kind in (("attr", attr, QPAttr), ("mask", mask, int)):  # checked() would cost more
-            if value is not None:
-                require("modify", name, value, kind)
+        if attr is not None:  # checked() would cost more
+            require("modify", "attr", attr, QPAttr)
+        if mask is not None and as_int(mask) is None:
+            require("modify", "mask", mask, int)
         if attr is not None:  # a copy: the caller may change his own, and what was judged is kept
             fields = dict(attr.given()) | fields
         return self._modify(QPAttr(**fields), mask, policy=policy)

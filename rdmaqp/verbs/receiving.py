@@ -9,11 +9,11 @@ from rdmaqp.errors import ClosedError
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.chain import Chain
-from rdmaqp.verbs.records import records_in
+from rdmaqp.verbs.records import RecvRecords, records_in
 from rdmaqp.verbs.refused import NO_DESTINATION, NO_RECORD, Posted, judge_posts, judge_work, post_failed
 from rdmaqp.verbs.slices import region_of
 from rdmaqp.verbs.window import Bind
-from rdmaqp.verbs.work import RECV_SIZE, Recv, Work
+from rdmaqp.verbs.work import Recv, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,8 +52,9 @@ class Receiving(Resource):
     def post_recvs(self, records: Any, count: int | None = None) -> None:
         """Post an array of receives, or its first *count*: :class:`~rdmaqp.RecvRecords`, or :data:`RECV_DTYPE`."""
         post = getattr(native().lib, self.takes_recvs)
-        raw, n = records_in(records, "struct rdmaqp_recv_record", RECV_SIZE)
-        n = counted(n, count)
+        raw, n = records_in(records, RecvRecords)
+        if count is not None:
+            n = counted(n, count)
         result = post(self.raw, raw, n, 1)
         if result:
             self.resolve(result, lambda: [Posted.of_record(raw[at], "recv") for at in range(n)], n,
@@ -79,9 +80,13 @@ class Receiving(Resource):
 
         *posted* tells the judge what the *n* requests are; *again*, called with whether to compare, posts them.
         """
+        if result == native().lib.RDMAQP_JUDGE:
+            result = self.ask_again(posted, n, again)
+        self.require_posted(result, posted, n)
+
+    def require_posted(self, result: int, posted: Callable[[], Sequence[Posted]], n: int) -> None:
+        """Raise what a negative *result* means."""
         lib = native().lib
-        if result == lib.RDMAQP_JUDGE:
-            result = self._ask_again(posted, n, again)
         if result >= 0:
             return
         if result == lib.RDMAQP_CLOSED:
@@ -92,7 +97,7 @@ class Receiving(Resource):
             raise ValueError(f"{self}: request {self.raw.index}: {why}")
         raise post_failed(self, posted()[self.raw.index], n)
 
-    def _ask_again(self, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]) -> int:
+    def ask_again(self, posted: Callable[[], Sequence[Posted]], n: int, again: Callable[[int], int]) -> int:
         """Perhaps the state has changed since; else ask the judge, who knows what C does not."""
         lib = native().lib
         state = self.ask_state()
@@ -113,6 +118,14 @@ class Receiving(Resource):
         """Requests of that queue that have not ended, as far as is known."""
 
     @property
+    def signaled(self) -> bool | None:
+        """Whether one of the sends under way is signaled; ``None`` of what has no sends."""
+        return None
+
+    #: Whether all its sends are.
+    sq_sig_all = False
+
+    @property
     def last_state(self) -> QPState | None:
         """The state last known; ``None`` of what has none."""
         return None
@@ -122,10 +135,8 @@ class Receiving(Resource):
         return None
 
 
-def counted(n: int, count: int | None) -> int:
-    """How many of *n* records are meant. Raises ValueError where *count* is more."""
-    if count is None:
-        return n
+def counted(n: int, count: int) -> int:
+    """*count* of *n* records. Raises ValueError where there are fewer."""
     if not 0 <= count <= n:
         raise ValueError(f"count: {count} is outside 0…{n}, the records given")
     return count

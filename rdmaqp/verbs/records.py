@@ -6,6 +6,7 @@ read at once; without it, one entry at a time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rdmaqp.verbs._native import native
@@ -47,6 +48,8 @@ class _Records(Generic[_W]):
     _c_type: str
     _size: int
     _dtype: list[tuple[str, str]]
+    #: Makes the C array of a buffer; made when it is first needed.
+    _reader: Any = None
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -103,23 +106,38 @@ def record_of(work: Work | Recv) -> tuple[int, ...]:
     return work.as_record(*where)
 
 
-def records_in(memory: Any, c_type: str, size: int) -> tuple[Any, int]:
+def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
     """The records in *memory*, one of ours or any buffer of the same layout, and how many there are.
 
     Raises:
         TypeError: it has no buffer.
         ValueError: its length is no multiple of a record's, or it has gaps.
     """
-    if isinstance(memory, _Records):
-        if memory._c_type != c_type:
-            raise TypeError(f"these are {type(memory).__name__}, and {c_type.split('_')[1]} records are wanted")
-        return memory.raw, len(memory)
-    view = memoryview(memory)
-    if view.nbytes % size or not view.c_contiguous:
-        raise ValueError(f"{view.nbytes} bytes are no run of records of {size} bytes each")
-    if view.ndim and view.itemsize not in (1, size):
-        raise ValueError(f"items of {view.itemsize} bytes are no records, which have {size}")
-    return native().ffi.from_buffer(f"{c_type}[]", view), view.nbytes // size
+    if type(memory) is kind:
+        return memory.raw, memory._n
+    # An array tells its size by itself; NumPy takes a microsecond to make a memoryview of a structured one.
+    try:
+        length, item = memory.nbytes, memory.itemsize
+    except AttributeError:
+        if isinstance(memory, _Records):
+            raise TypeError(f"these are {type(memory).__name__}, and {kind.__name__} are wanted") from None
+        memory = memoryview(memory)
+        length, item = memory.nbytes, memory.itemsize
+    size = kind._size
+    if item not in (size, 1):
+        raise ValueError(f"items of {item} bytes are no records, which have {size}")
+    if length % size:
+        raise ValueError(f"{length} bytes are no run of records of {size} bytes each")
+    try:
+        return (kind._reader or _make_reader(kind))(memory), length // size
+    except (ValueError, BufferError):
+        raise ValueError(f"these {length} bytes have gaps or another order: records are one run of memory") from None
+
+
+def _make_reader(kind: type[_Records[Any]]) -> Any:
+    ffi = native().ffi
+    kind._reader = partial(ffi.from_buffer, ffi.typeof(f"{kind._c_type}[]"))
+    return kind._reader
 
 
 class Completions:

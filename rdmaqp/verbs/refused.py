@@ -16,7 +16,7 @@ from rdmaqp.model.request import Region, Request
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.slices import region_of
 from rdmaqp.verbs.window import Bind
-from rdmaqp.verbs.work import INLINE, Recv, Work, work_is_inline
+from rdmaqp.verbs.work import INLINE, SIGNALED, Recv, Work, work_is_inline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,25 +43,29 @@ class Posted:
     opcode: int | None
     inline: bool
     spans: Spans
+    signaled: bool | None = None
     access: int | None = None
 
     @classmethod
-    def of_work(cls, work: Work | Recv, spans: Spans) -> Posted:
+    def of_work(cls, work: Work | Recv, spans: Spans, *, sq_sig_all: bool = False) -> Posted:
         """A request as an object, with its pieces."""
         if isinstance(work, Recv):
             return cls("recv", None, inline=False, spans=spans)
+        signaled = work.signaled or sq_sig_all
         if isinstance(work, Bind):
             part = work.region
-            return cls("send", work.code(), work.inline, [(part.addr, part.length, part.lkey)], work.access)
-        return cls("send", work.code(), work.inline, spans)
+            return cls("send", work.code(), work.inline, [(part.addr, part.length, part.lkey)], signaled, work.access)
+        return cls("send", work.code(), work.inline, spans, signaled)
 
     @classmethod
-    def of_record(cls, raw: Any, queue: Literal["send", "recv"]) -> Posted:
+    def of_record(cls, raw: Any, queue: Literal["send", "recv"], *, sq_sig_all: bool = False) -> Posted:
         """A request as C has it."""
         spans = [(raw.addr, raw.length, raw.lkey)] if raw.length else []
         if queue == "recv":
             return cls(queue, None, inline=False, spans=spans)
-        return cls(queue, raw.opcode, bool(raw.send_flags & INLINE), spans)
+        return cls(
+            queue, raw.opcode, bool(raw.send_flags & INLINE), spans, sq_sig_all or bool(raw.send_flags & SIGNALED)
+        )
 
 
 def judge_work(to: Receiving, work: Work | Recv, spans: Spans, at: int = 0) -> None:
@@ -88,16 +92,20 @@ def judge_posts(to: Receiving, posted: Iterable[Posted], n: int, state: QPState 
     rules = current()
     if rules.mode == "off":
         return
+    signaled = to.signaled
     for at, one in enumerate(posted):
-        report = check(request_of(to, one, at, state))
+        report = check(request_of(to, one, at, state, signaled=signaled))
+        signaled = signaled or bool(one.signaled)
         report.remark = f" (It is request {at} of {n}.)" if n > 1 else ""
         rules.settle(report)
 
 
-def request_of(to: Receiving, one: Posted, before: int, state: QPState | None) -> Request:
-    """What the judge is asked of a request, *before* others of the same call."""
+def request_of(
+    to: Receiving, one: Posted, before: int, state: QPState | None, *, signaled: bool | None = None
+) -> Request:
+    """What the judge is asked of a request, after *before* others of its call; *signaled*: is any under way."""
     count = to.under_way(one.queue) + before
-    facts = replace(to.facts(), state=state)
+    facts = replace(to.facts(), state=state, signaled=signaled)
     facts = replace(facts, outstanding=count) if one.queue == "send" else replace(facts, recv_posted=count)
     return _request(to, facts, one)
 
@@ -109,7 +117,7 @@ def _request(to: Receiving, facts: QPFacts, one: Posted, named: Iterable[MemoryR
     post = Post(
         queue="send" if one.queue == "send" else to.queue, opcode=one.opcode,
         num_sge=len(one.spans) if one.access is None else 0, length=sum(span[1] for span in one.spans),
-        inline=one.inline, sge=pieces, access=one.access,
+        inline=one.inline, signaled=one.signaled, sge=pieces, access=one.access,
     )
     known = [*named, *context.regions()]
     return Request(qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts)

@@ -17,13 +17,12 @@ from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.model.request import QPFacts
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.receiving import Receiving, counted, needs_chain
-from rdmaqp.verbs.records import record_of, records_in
+from rdmaqp.verbs.records import SendRecords, record_of, records_in
 from rdmaqp.verbs.refused import Posted
 from rdmaqp.verbs.slices import Slice
 from rdmaqp.verbs.window import Bind, MemoryWindow
 from rdmaqp.verbs.work import (
     RECV_SIZE,
-    SEND_SIZE,
     CompareSwap,
     FetchAdd,
     LocalInvalidate,
@@ -76,13 +75,14 @@ class WorkQueues(Receiving):
         takes, refused = opcodes_of(self.type, driver)
         self.raw = ffi.new("struct rdmaqp_qp *", {
             "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num,
-            "send_cq": ffi.NULL if self.send_cq is None else self.send_cq.raw,
+            "send_cq": _raw_of(self.send_cq), "recv_cq": _raw_of(self.recv_cq),
             "sq": {"slots": self._slots, "mask": size - 1, "room": cap.max_send_wr}, "rq": {"room": cap.max_recv_wr},
             "send_states": _bits(_SENDS - refused["send"]), "recv_states": _bits(_RECEIVES - refused["recv"]),
             "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
             "max_inline_data": cap.max_inline_data, "sq_sig_all": self.sq_sig_all,
             "datagram": self.type is QPType.UD, "extended": self.type is QPType.XRC_SEND,
         })  # fmt: skip
+        self._native_sends = lib.rdmaqp_post_sends
         self._one = ffi.new("struct rdmaqp_send_record[]", 1)
         self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
@@ -124,6 +124,11 @@ class WorkQueues(Receiving):
     def outstanding(self) -> int:
         """Sends posted and not known to have ended: an unsignaled one ends with the next signaled completion."""
         return int(self.raw.sq.head - self.raw.sq.tail)
+
+    @property
+    def signaled(self) -> bool:
+        """Whether one of the outstanding sends is signaled: its completion frees those before it too."""
+        return bool(self.raw.sq.signaled > self.raw.sq.tail)
 
     @property
     def recv_posted(self) -> int:
@@ -200,7 +205,9 @@ class WorkQueues(Receiving):
             if isinstance(one, Recv):
                 self.post_recvs(self._one_bytes[:RECV_SIZE])
             else:
-                self._post_sends(self._one, 1)
+                result = self._native_sends(self.raw, self._one, 1, 1)
+                if result:
+                    self._resolve_sends(result, self._one, 1)
         else:
             self.chain(*work).post()
             for number, one in enumerate(work, self.raw.sq.head - len(work)):
@@ -212,19 +219,28 @@ class WorkQueues(Receiving):
 
         *records* is a :class:`~rdmaqp.SendRecords`, or a NumPy array or other buffer of :data:`~rdmaqp.SEND_DTYPE`.
         """
-        raw, n = records_in(records, "struct rdmaqp_send_record", SEND_SIZE)
-        self._post_sends(raw, counted(n, count))
-
-    def _post_sends(self, raw: Any, n: int) -> None:
-        post = native().lib.rdmaqp_post_sends
-        result = post(self.raw, raw, n, 1)
+        raw, n = records_in(records, SendRecords)
+        if count is not None:
+            n = counted(n, count)
+        result = self._native_sends(self.raw, raw, n, 1)
         if result:
-            self.resolve(result, lambda: [Posted.of_record(raw[at], "send") for at in range(n)], n,
-                         lambda checked: post(self.raw, raw, n, checked))
+            self._resolve_sends(result, raw, n)
+
+    def _resolve_sends(self, result: int, raw: Any, n: int) -> None:
+        post = self._native_sends
+
+        def posted() -> list[Posted]:
+            return [Posted.of_record(raw[at], "send", sq_sig_all=self.sq_sig_all) for at in range(n)]
+
+        self.resolve(result, posted, n, lambda checked: post(self.raw, raw, n, checked))
 
     def ask_state(self) -> QPState:
         """The state, asked of the driver; the last known where the driver does not say."""
         raise NotImplementedError
+
+
+def _raw_of(cq: CompletionQueue | None) -> Any:
+    return native().ffi.NULL if cq is None else cq.raw
 
 
 def _bits(states: frozenset[QPState]) -> int:

@@ -411,8 +411,8 @@ def test_a_transport_that_is_newer_than_we_are_is_unknown(null: Null) -> None:
 def printed() -> list[str]:
     """What a user sees who prints each object."""
     first, second = connected()
-    wc = rdmaqp.WorkCompletion(0x1F, 0, 128, 64, 0x41, 0, 0, 3, 0x10, 0, 0, 0)
-    failed = rdmaqp.WorkCompletion(2, 12, 77, 99, 0x41, 5, 0x81, 0, None, 0, 0, 0)
+    wc = rdmaqp.WorkCompletion(0x1F, 0, 128, 64, 0x41, 0, 0, 3, 0x10, 0, 0, 0, None)
+    failed = rdmaqp.WorkCompletion(2, 12, 77, 99, 0x41, 5, 0x81, 0, None, 0, 0, 0, None)
     step = first.qp.transitions[0]
     things = [first.context.device, first.context.port(1), first.pd, first.cq, first.qp, step, wc, failed]
     said = [repr(thing) for thing in things]

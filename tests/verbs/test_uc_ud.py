@@ -113,7 +113,7 @@ def replied(wc: dict[str, int], header: str) -> None:
     one.qp.activate(one.qp.endpoint(psn=1))
     one.mr.buffer[:GRH] = bytes.fromhex(header)
     values = {"wr_id": 0, "status": 0, "opcode": 128, "byte_len": 48, "qp_num": one.qp.qp_num, "vendor_err": 0}
-    one.qp.reply_to(rdmaqp.WorkCompletion(imm=None, **(values | wc)), one.mr, qkey=5)
+    one.qp.reply_to(rdmaqp.WorkCompletion(imm=None, invalidated_rkey=None, **(values | wc)), one.mr, qkey=5)
 
 
 def test_a_reply_goes_by_the_completions_lid(null: Null) -> None:

@@ -24,8 +24,8 @@ void rdmaqp_chain_bind(struct rdmaqp_chain *chain, uint32_t at, struct ibv_mw *m
 		       struct ibv_mr *mr, uint64_t addr, uint64_t length, unsigned int access);
 void rdmaqp_chain_recv(struct rdmaqp_chain *chain, uint32_t at, uint64_t wr_id, struct ibv_sge *sges,
 		       uint32_t count);
-int rdmaqp_post_chain(struct rdmaqp_chain *chain, int checked);
-int rdmaqp_run_chain(struct rdmaqp_chain *chain, struct rdmaqp_cq *cq, int64_t slice_ns, int checked);
+int rdmaqp_post_chain(struct rdmaqp_chain *chain);
+int rdmaqp_run_chain(struct rdmaqp_chain *chain);
 
 /* the ping-pong loop */
 #define RDMAQP_VERIFY_STAMP ...

@@ -50,6 +50,7 @@ struct rdmaqp_queue {
 	uint32_t room;
 	uint64_t head;
 	uint64_t tail;
+	uint64_t signaled; /* of sends: the number after that of the last signaled one; up to tail: none is under way */
 	int lost; /* more was posted, unchecked, than the account holds: room is unknown until RESET */
 };
 
@@ -59,7 +60,8 @@ struct rdmaqp_qp {
 	struct rdmaqp_lock lock;
 	struct ibv_qp *qp;
 	struct rdmaqp_domain *domain;
-	struct rdmaqp_cq *send_cq;     /* where its sends end */
+	struct rdmaqp_cq *send_cq; /* where its sends end */
+	struct rdmaqp_cq *recv_cq;
 	struct rdmaqp_queue *receives; /* rq, or that of the shared receive queue */
 	struct rdmaqp_queue sq;
 	struct rdmaqp_queue rq;
@@ -74,11 +76,13 @@ struct rdmaqp_qp {
 	int sq_sig_all;
 	int datagram;
 	int extended; /* XRC_SEND: each request names a remote shared receive queue */
-	uint32_t resets; /* how often its work has been forgotten */
 	int error;
 	const char *verb;
 	uint32_t index;
-	struct ibv_wc failed;
+	uint32_t resets;   /* how often its work has been forgotten */
+	uint32_t failures; /* of sends, since the last RESET */
+	uint64_t failed_number;
+	struct ibv_wc failed; /* that of send failed_number: not one that was only flushed, where there is another */
 };
 
 /* A shared receive queue. Whichever of its queue pairs completes a receive frees the receive's room. */
@@ -140,14 +144,18 @@ struct rdmaqp_chain {
 	struct rdmaqp_srq *srq;
 	struct ibv_send_wr *sends; /* or receives; the other is NULL */
 	struct ibv_recv_wr *receives;
+	struct rdmaqp_slot *slots; /* what the send queue's account says of each send */
 	uint32_t n;
 	uint32_t signaled;
-	uint64_t ended; /* the domain's, when its memory was last found good */
-	int follows;    /* a driver follows pointers of its requests: to address handles, or to what a window is bound to */
-	uint64_t start; /* of the last post: its first request's number */
+	int checked;      /* whether a post compares first */
+	int64_t slice_ns; /* how long rdmaqp_run_chain() waits */
+	uint64_t ended;   /* the domain's, when its memory was last found good */
+	int follows;      /* a driver follows pointers of its requests: to address handles, or to a window's memory */
+	uint64_t start;   /* of the last post: its first request's number */
 	uint32_t reaped;
-	uint32_t resets; /* the queue pair's, when it was posted */
 	int running; /* posted by rdmaqp_run_chain(), which has not seen its end */
+	uint32_t resets; /* the queue pair's then, as */
+	uint32_t failures;
 };
 
 /* An asynchronous event, once it has been acknowledged. */

@@ -82,13 +82,20 @@ static int ends(uint8_t *buffer, uint32_t size, uint64_t stamp, int write)
 {
 	uint32_t length = size < 8 ? size : 8;
 
+	if (size >= 16) { /* as below, of a length that the compiler knows */
+		if (write) {
+			memcpy(buffer, &stamp, 8);
+			memcpy(buffer + size - 8, &stamp, 8);
+		}
+		return write || (!memcmp(buffer, &stamp, 8) && !memcmp(buffer + size - 8, &stamp, 8));
+	}
 	if (write) {
 		memcpy(buffer, &stamp, length);
 		memcpy(buffer + size - length, &stamp, length);
 		return 1;
 	}
 	/* Messages under 16 bytes overlap themselves: the tail was written last. */
-	return !memcmp(buffer + size - length, &stamp, length) && (size < 16 || !memcmp(buffer, &stamp, length));
+	return !memcmp(buffer + size - length, &stamp, length);
 }
 
 static void write_message(struct rdmaqp_end *end)
@@ -113,12 +120,12 @@ static void write_message(struct rdmaqp_end *end)
 	}
 }
 
-static int message_is_right(const struct rdmaqp_end *end)
+static int message_is_right(const struct rdmaqp_end *end, uint32_t byte_len)
 {
 	uint64_t stamp = stamp_of(end->received, !end->initiator);
 	uint32_t at;
 
-	if (end->wc.byte_len != end->size)
+	if (byte_len != end->size)
 		return 0;
 	switch (end->verify) {
 	case RDMAQP_VERIFY_STAMP:
@@ -159,20 +166,23 @@ static int send_message(struct rdmaqp_end *end)
 		.wr_id = SEND_ID, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 		.send_flags = end->send_flags | IBV_SEND_SIGNALED,
 	};
+	struct rdmaqp_slot slot = { .wr_id = SEND_ID, .signaled = 1 };
 
 	write_message(end);
 	if (!end->sent && end->initiator)
 		end->stamps[0] = now_ns();
-	if (hand_sends(end->pair, &wr, 1, 0))
+	if (hand_sends(end->pair, &wr, &slot, 1, 0))
 		return fail_verb(end, end->pair->verb, end->pair->error);
 	end->sent++;
 	return 0;
 }
 
-static int took_receive(struct rdmaqp_end *end)
+static int took_receive(struct rdmaqp_end *end, const struct ibv_wc *wc)
 {
-	if (!message_is_right(end))
+	if (!message_is_right(end, wc->byte_len)) {
+		end->wc = *wc;
 		return fail(end, RDMAQP_FAILED_DATA);
+	}
 	end->verified++;
 	end->received++;
 	end->in_queue--;
@@ -195,6 +205,7 @@ static int is_done(const struct rdmaqp_end *end)
 }
 
 /* One turn: reap, answer. The number of completions, or -1 with end->failed. */
+__attribute__((flatten)) /* a tenth of a message's time */
 static int step(struct rdmaqp_end *end)
 {
 	struct ibv_wc wc[8];
@@ -203,12 +214,13 @@ static int step(struct rdmaqp_end *end)
 	if (n < 0)
 		return fail_verb(end, "ibv_poll_cq", poll_error(n));
 	for (i = 0; i < n; i++) {
-		end->wc = wc[i];
-		if (wc[i].status != IBV_WC_SUCCESS)
+		if (wc[i].status != IBV_WC_SUCCESS) {
+			end->wc = wc[i];
 			return fail(end, RDMAQP_FAILED_STATUS);
+		}
 		if (wc[i].wr_id == SEND_ID)
 			end->completed++;
-		else if (took_receive(end))
+		else if (took_receive(end, &wc[i]))
 			return -1;
 	}
 	if (is_to_send(end) && send_message(end))

@@ -18,7 +18,8 @@ static int poll_inside(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc)
 	}
 	n = ibv_poll_cq(cq->cq, num_entries, wc);
 	for (i = 0; i < n; i++)
-		account(cq, &wc[i], &number);
+		if (!is_next(cq, &wc[i]))
+			account(cq, &wc[i], &number);
 	return n;
 }
 

@@ -19,19 +19,38 @@ static int verb_failed(struct rdmaqp_qp *qp, const char *verb, int error, uint32
 	return RDMAQP_VERB;
 }
 
-/* Whether a piece of memory is the domain's, and may be written to where it will be. */
-static int reaches(const struct rdmaqp_domain *domain, uint64_t addr, uint32_t length, uint32_t lkey, int writes)
-{
-	const struct rdmaqp_region *region;
+/* Where a key reaches: length 0, nowhere. */
+struct reach {
+	uint32_t lkey;
+	int writable;
 	uint64_t start;
+	uint64_t length;
+};
 
+static struct reach reach_of(const struct rdmaqp_domain *domain, uint32_t lkey)
+{
+	const struct rdmaqp_region *region = region_of(domain, lkey);
+
+	if (!region)
+		return (struct reach){ .length = 0 };
+	return (struct reach){ .lkey = lkey, .writable = !!(region->access & IBV_ACCESS_LOCAL_WRITE),
+			       .start = region->access & IBV_ACCESS_ZERO_BASED ? 0 : region->addr,
+			       .length = region->length };
+}
+
+/*
+ * Whether a piece of memory is the domain's, and may be written to where it will be. *last is where the key before
+ * reaches, which is often the next one too.
+ */
+static inline int reaches(const struct rdmaqp_domain *domain, uint64_t addr, uint32_t length, uint32_t lkey, int writes,
+			  struct reach *last)
+{
 	if (!length)
 		return 1;
-	region = region_of(domain, lkey);
-	if (!region || (writes && !(region->access & IBV_ACCESS_LOCAL_WRITE)))
-		return 0;
-	start = region->access & IBV_ACCESS_ZERO_BASED ? 0 : region->addr;
-	return addr >= start && length <= region->length && addr - start <= region->length - length;
+	if (!last->length || last->lkey != lkey)
+		*last = reach_of(domain, lkey);
+	return length <= last->length && addr - last->start <= last->length - length && addr >= last->start &&
+	       (last->writable || !writes);
 }
 
 #define ATOMICS (1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD)
@@ -45,7 +64,7 @@ static uint32_t opcode_bit(const struct rdmaqp_send_record *record)
 	return record->opcode < 32 ? 1u << record->opcode : 0;
 }
 
-static int record_fits(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record)
+static inline int record_fits(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record, struct reach *last)
 {
 	uint32_t bit = opcode_bit(record);
 
@@ -55,21 +74,26 @@ static int record_fits(const struct rdmaqp_qp *qp, const struct rdmaqp_send_reco
 		return 0;
 	if (record->send_flags & IBV_SEND_INLINE)
 		return bit & INLINES && record->length <= qp->max_inline_data;
-	return reaches(qp->domain, record->addr, record->length, record->lkey, !!(bit & WRITES_HERE));
+	return reaches(qp->domain, record->addr, record->length, record->lkey, !!(bit & WRITES_HERE), last);
 }
 
-/* A send request of one piece, from its record: 0, or RDMAQP_NO_AH. */
-static int make_send(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record, struct ibv_send_wr *wr,
-		     struct ibv_sge *sge)
+/* A send request of one piece, from its record: what all types of queue pair have in common. */
+static inline void make_common(const struct rdmaqp_send_record *record, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	*sge = (struct ibv_sge){ .addr = record->addr, .length = record->length, .lkey = record->lkey };
 	wr->wr_id = record->wr_id;
-	wr->next = NULL;
 	wr->sg_list = sge;
 	wr->num_sge = record->length ? 1 : 0;
 	wr->opcode = record->opcode;
 	wr->send_flags = record->send_flags;
 	wr->imm_data = htobe32(record->imm_data);
+	wr->wr.rdma.remote_addr = record->remote_addr;
+	wr->wr.rdma.rkey = record->rkey;
+}
+
+/* What only some of them have: 0, or RDMAQP_NO_AH. */
+static int make_special(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record *record, struct ibv_send_wr *wr)
+{
 	if (qp->extended)
 		wr->qp_type.xrc.remote_srqn = record->remote_srqn;
 	if (qp->datagram) {
@@ -78,40 +102,49 @@ static int make_send(const struct rdmaqp_qp *qp, const struct rdmaqp_send_record
 		wr->wr.ud.remote_qkey = record->remote_qkey;
 		return wr->wr.ud.ah ? 0 : RDMAQP_NO_AH;
 	}
-	switch (record->opcode) {
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	if (record->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || record->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr->wr.atomic.remote_addr = record->remote_addr;
 		wr->wr.atomic.compare_add = record->compare_add;
 		wr->wr.atomic.swap = record->swap;
 		wr->wr.atomic.rkey = record->rkey;
-		break;
-	case IBV_WR_LOCAL_INV:
-	case IBV_WR_SEND_WITH_INV:
+	} else if (record->opcode == IBV_WR_LOCAL_INV || record->opcode == IBV_WR_SEND_WITH_INV) {
 		wr->invalidate_rkey = record->rkey;
-		break;
-	default:
-		wr->wr.rdma.remote_addr = record->remote_addr;
-		wr->wr.rdma.rkey = record->rkey;
 	}
 	return 0;
 }
 
-/* Hand n linked requests over, which are number first… of the call: 0, or RDMAQP_VERB with what is not posted. */
-static int hand_sends(struct rdmaqp_qp *qp, struct ibv_send_wr *wrs, uint32_t n, uint32_t first)
+#define PLAIN (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_RDMA_WRITE | \
+	       1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_RDMA_READ)
+
+static inline int make_send(const struct rdmaqp_qp *qp, uint32_t plain, const struct rdmaqp_send_record *record,
+			    struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
+	make_common(record, wr, sge);
+	return record->opcode < 32 && plain & 1u << record->opcode ? 0 : make_special(qp, record, wr);
+}
+
+/* Which opcodes make_common() makes whole, on that queue pair. */
+static uint32_t plain_on(const struct rdmaqp_qp *qp)
+{
+	return qp->datagram || qp->extended ? 0 : PLAIN;
+}
+
+/* Hand n linked requests over, which are number first… of the call: 0, or RDMAQP_VERB with what is not posted. */
+static int hand_sends(struct rdmaqp_qp *qp, struct ibv_send_wr *wrs, const struct rdmaqp_slot *slots, uint32_t n,
+		      uint32_t first)
+{
+	uint64_t signaled = qp->sq.signaled;
 	struct ibv_send_wr *bad = NULL;
 	uint32_t at;
 	int error;
 
-	for (at = 0; at < n; at++)
-		note_send(qp, wrs[at].wr_id, wrs[at].send_flags);
+	note_sends(&qp->sq, slots, n);
 	error = ibv_post_send(qp->qp, wrs, &bad);
 	if (!error)
 		return 0;
 	/* Some drivers name no bad request. None is known to be posted then. */
 	at = bad >= wrs && bad < wrs + n ? bad - wrs : 0;
-	__atomic_store_n(&qp->sq.head, qp->sq.head - (n - at), __ATOMIC_RELEASE);
+	unnote_sends(&qp->sq, slots, n, at, signaled);
 	return verb_failed(qp, "ibv_post_send", error, first + at);
 }
 
@@ -121,12 +154,12 @@ static int hand_receives(struct rdmaqp_qp *qp, struct ibv_recv_wr *wrs, uint32_t
 	uint32_t at;
 	int error;
 
-	__atomic_add_fetch(&qp->rq.head, n, __ATOMIC_RELEASE);
+	__atomic_store_n(&qp->rq.head, qp->rq.head + n, __ATOMIC_RELEASE);
 	error = ibv_post_recv(qp->qp, wrs, &bad);
 	if (!error)
 		return 0;
 	at = bad >= wrs && bad < wrs + n ? bad - wrs : 0;
-	__atomic_sub_fetch(&qp->rq.head, n - at, __ATOMIC_RELEASE);
+	__atomic_store_n(&qp->rq.head, qp->rq.head - (n - at), __ATOMIC_RELEASE);
 	return verb_failed(qp, "ibv_post_recv", error, first + at);
 }
 
@@ -160,13 +193,18 @@ static int check_pointers(struct rdmaqp_qp *qp, const struct rdmaqp_send_record 
 
 static int check_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked)
 {
-	uint32_t at;
+	struct reach last = { .length = 0 };
+	uint32_t at, flags = qp->sq_sig_all ? IBV_SEND_SIGNALED : 0;
 
 	if (checked && !takes_sends(qp, n))
 		return refuse(qp, 0);
-	for (at = 0; at < n && checked; at++)
-		if (!record_fits(qp, &records[at]))
+	for (at = 0; at < n && checked; at++) {
+		if (!record_fits(qp, &records[at], &last))
 			return refuse(qp, at);
+		flags |= records[at].send_flags;
+	}
+	if (checked && n && !(flags & IBV_SEND_SIGNALED) && would_stick(&qp->sq, n))
+		return refuse(qp, n - 1);
 	return check_pointers(qp, records, n, checked);
 }
 
@@ -174,6 +212,8 @@ static int make_and_hand_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_re
 {
 	struct ibv_send_wr wrs[BATCH];
 	struct ibv_sge sges[BATCH];
+	struct rdmaqp_slot slots[BATCH];
+	const uint32_t plain = plain_on(qp), sq_sig_all = qp->sq_sig_all ? IBV_SEND_SIGNALED : 0;
 	uint32_t first, at;
 	int error = 0;
 
@@ -181,11 +221,15 @@ static int make_and_hand_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_re
 		uint32_t count = n - first < BATCH ? n - first : BATCH;
 
 		for (at = 0; at < count; at++) {
-			make_send(qp, &records[first + at], &wrs[at], &sges[at]);
-			if (at)
-				wrs[at - 1].next = &wrs[at];
+			const struct rdmaqp_send_record *record = &records[first + at];
+
+			make_send(qp, plain, record, &wrs[at], &sges[at]);
+			wrs[at].next = &wrs[at + 1];
+			slots[at].wr_id = record->wr_id;
+			slots[at].signaled = (record->send_flags | sq_sig_all) & IBV_SEND_SIGNALED;
 		}
-		error = hand_sends(qp, wrs, count, first);
+		wrs[count - 1].next = NULL;
+		error = hand_sends(qp, wrs, slots, count, first);
 	}
 	return error;
 }
@@ -213,12 +257,13 @@ static int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_reco
 static uint32_t first_unfit(struct rdmaqp_domain *domain, uint32_t max_sge, const struct rdmaqp_recv_record *records,
 			    uint32_t n)
 {
+	struct reach last = { .length = 0 };
 	uint32_t at;
 
 	enter(&domain->lock);
 	for (at = 0; at < n; at++)
 		if ((records[at].length && !max_sge) ||
-		    !reaches(domain, records[at].addr, records[at].length, records[at].lkey, 1))
+		    !reaches(domain, records[at].addr, records[at].length, records[at].lkey, 1, &last))
 			break;
 	leave(&domain->lock);
 	return at;

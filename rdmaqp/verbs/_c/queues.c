@@ -12,17 +12,69 @@ static int has_room(const struct rdmaqp_queue *queue, uint32_t n)
 	return queue->lost || under_way(queue) + (uint64_t)n <= queue->room;
 }
 
-/* Note a send before it is posted, since its completion may be there at once. */
-static void note_send(struct rdmaqp_qp *qp, uint64_t wr_id, unsigned int flags)
+/* Whether nothing would ever free the send queue, once n more fill it: no send under way tells of its end. */
+static int would_stick(const struct rdmaqp_queue *sq, uint32_t n)
 {
-	struct rdmaqp_queue *sq = &qp->sq;
-	struct rdmaqp_slot *slot = &sq->slots[sq->head & sq->mask];
+	return under_way(sq) + (uint64_t)n >= sq->room && sq->signaled <= sq->tail && !sq->lost;
+}
 
+static struct rdmaqp_slot slot_of(const struct rdmaqp_qp *qp, uint64_t wr_id, unsigned int flags)
+{
+	return (struct rdmaqp_slot){ .wr_id = wr_id, .signaled = qp->sq_sig_all || flags & IBV_SEND_SIGNALED };
+}
+
+static void note_one_send(struct rdmaqp_queue *sq, struct rdmaqp_slot slot)
+{
 	if (under_way(sq) > sq->mask)
 		sq->lost = 1;
-	slot->wr_id = wr_id;
-	slot->signaled = qp->sq_sig_all || flags & IBV_SEND_SIGNALED;
+	sq->slots[sq->head & sq->mask] = slot;
+	if (slot.signaled)
+		sq->signaled = sq->head + 1;
 	__atomic_store_n(&sq->head, sq->head + 1, __ATOMIC_RELEASE);
+}
+
+/* Note sends before they are posted, since their completions may be there at once. */
+static void note_sends(struct rdmaqp_queue *sq, const struct rdmaqp_slot *slots, uint32_t n)
+{
+	uint32_t at = sq->head & sq->mask, last = n, size = sq->mask + 1, first = n < size - at ? n : size - at;
+
+	if (n == 1) {
+		note_one_send(sq, *slots);
+		return;
+	}
+	if (under_way(sq) + (uint64_t)n > size)
+		sq->lost = 1;
+	if (n <= size) {
+		memcpy(sq->slots + at, slots, first * sizeof(*slots));
+		memcpy(sq->slots, slots + first, (n - first) * sizeof(*slots));
+	}
+	while (last && !slots[last - 1].signaled)
+		last--;
+	if (last)
+		sq->signaled = sq->head + last;
+	__atomic_store_n(&sq->head, sq->head + n, __ATOMIC_RELEASE);
+}
+
+/* Of the last n that were noted, only the first at have been posted. */
+static void unnote_sends(struct rdmaqp_queue *sq, const struct rdmaqp_slot *slots, uint32_t n, uint32_t at,
+			 uint64_t signaled)
+{
+	uint64_t head = sq->head - n;
+
+	sq->signaled = signaled;
+	__atomic_store_n(&sq->head, head + at, __ATOMIC_RELEASE);
+	while (at && !slots[at - 1].signaled)
+		at--;
+	if (at)
+		sq->signaled = head + at;
+}
+
+static void forget_queue(struct rdmaqp_queue *queue, struct rdmaqp_cq *cq)
+{
+	take(&cq->lock); /* who polls in another thread may be about to note an end */
+	__atomic_store_n(&queue->tail, queue->head, __ATOMIC_RELEASE);
+	queue->lost = 0;
+	leave(&cq->lock);
 }
 
 /*
@@ -33,12 +85,16 @@ static void rdmaqp_forget_work(struct rdmaqp_qp *qp)
 {
 	const uint32_t takes_none = 1u << IBV_QPS_RESET | 1u << IBV_QPS_INIT;
 
+	take(&qp->lock);
 	if (qp->receives && qp->receives != &qp->rq && !(qp->state & takes_none) && under_way(qp->receives))
 		qp->receives->lost = 1;
-	qp->sq.tail = qp->sq.head;
-	qp->sq.lost = qp->rq.lost = 0;
-	qp->rq.tail = qp->rq.head;
 	qp->resets++;
+	qp->failures = 0;
+	if (under_way(&qp->sq) || qp->sq.lost)
+		forget_queue(&qp->sq, qp->send_cq);
+	if (under_way(&qp->rq) || qp->rq.lost)
+		forget_queue(&qp->rq, qp->recv_cq);
+	leave(&qp->lock);
 }
 
 static struct rdmaqp_qp **pair_slot(struct rdmaqp_cq *cq, uint32_t qp_num)
@@ -133,6 +189,8 @@ static struct rdmaqp_qp *pair_of(struct rdmaqp_cq *cq, uint32_t qp_num)
  * The request that a send's completion stands for. One that succeeded has been signaled; of those before it that were
  * not, nobody hears again. One that failed may be any: of a failed one, the opcode says nothing, so wr_id must. Where
  * receives end in the same queue, one of the same wr_id that fails while sends are under way is taken for a send.
+ *
+ * One that stands for none is of a life before the last RESET.
  */
 static int is_send(const struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t *number)
 {
@@ -145,14 +203,64 @@ static int is_send(const struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t
 		const struct rdmaqp_slot *slot = &sq->slots[at & sq->mask];
 
 		*number = at;
-		if (wc->status == IBV_WC_SUCCESS && slot->signaled)
-			return 1;
-		if (wc->status != IBV_WC_SUCCESS && slot->wr_id == wc->wr_id)
+		if (slot->wr_id == wc->wr_id && (slot->signaled || wc->status != IBV_WC_SUCCESS))
 			return 1;
 		if (wc->status != IBV_WC_SUCCESS && slot->signaled)
 			break;
 	}
 	return 0;
+}
+
+static void note_failure(struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t number)
+{
+	if (!qp->failures++ || wc->status != IBV_WC_WR_FLUSH_ERR) {
+		qp->failed = *wc;
+		qp->failed_number = number;
+	}
+}
+
+static void note_receive(struct rdmaqp_qp *qp)
+{
+	struct rdmaqp_queue *queue = qp->receives;
+	uint64_t tail = __atomic_load_n(&queue->tail, __ATOMIC_RELAXED);
+
+	if (queue == &qp->rq) {
+		if (tail != __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE))
+			__atomic_store_n(&queue->tail, tail + 1, __ATOMIC_RELEASE);
+		return;
+	}
+	/* A shared receive queue's completions may come to several completion queues at once. */
+	while (tail != __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE))
+		if (__atomic_compare_exchange_n(&queue->tail, &tail, tail + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			break;
+}
+
+/*
+ * What account() does, for the most frequent cases alone: the queue pair is that of the completion before, and the
+ * oldest send under way is the one that has succeeded, or it is a receive. Whether it was that.
+ */
+static inline int is_next(struct rdmaqp_cq *cq, const struct ibv_wc *wc)
+{
+	struct rdmaqp_qp *qp = cq->last;
+	const struct rdmaqp_slot *slot;
+	uint64_t tail;
+
+	if (!qp || qp->qp_num != wc->qp_num || wc->status != IBV_WC_SUCCESS)
+		return 0;
+	if (wc->opcode & IBV_WC_RECV) {
+		if (qp->recv_cq != cq || qp->receives != &qp->rq || qp->rq.tail == qp->rq.head)
+			return 0;
+		__atomic_store_n(&qp->rq.tail, qp->rq.tail + 1, __ATOMIC_RELEASE);
+		return 1;
+	}
+	if (qp->send_cq != cq)
+		return 0;
+	tail = qp->sq.tail;
+	slot = &qp->sq.slots[tail & qp->sq.mask];
+	if (tail == __atomic_load_n(&qp->sq.head, __ATOMIC_ACQUIRE) || !slot->signaled || slot->wr_id != wc->wr_id)
+		return 0;
+	__atomic_store_n(&qp->sq.tail, tail + 1, __ATOMIC_RELEASE);
+	return 1;
 }
 
 /* Note what a completion frees. Whose send it stands for, with its number, where it is one's; else NULL. */
@@ -166,13 +274,11 @@ static struct rdmaqp_qp *account(struct rdmaqp_cq *cq, const struct ibv_wc *wc, 
 		__atomic_store_n(&qp->state, 0, __ATOMIC_RELEASE); /* wherever that has led */
 	if (cq == qp->send_cq && is_send(qp, wc, number)) {
 		__atomic_store_n(&qp->sq.tail, *number + 1, __ATOMIC_RELEASE);
+		if (wc->status != IBV_WC_SUCCESS)
+			note_failure(qp, wc, *number);
 		return qp;
 	}
-	if (wc->status != IBV_WC_SUCCESS || wc->opcode & IBV_WC_RECV) {
-		struct rdmaqp_queue *queue = qp->receives;
-
-		if (queue && queue->tail != queue->head)
-			__atomic_add_fetch(&queue->tail, 1, __ATOMIC_RELEASE);
-	}
+	if (cq == qp->recv_cq && qp->receives && (wc->status != IBV_WC_SUCCESS || wc->opcode & IBV_WC_RECV))
+		note_receive(qp);
 	return NULL;
 }

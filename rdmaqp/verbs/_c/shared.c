@@ -60,7 +60,7 @@ static int rdmaqp_post_srq_recvs(struct rdmaqp_srq *srq, const struct rdmaqp_rec
 	return result;
 }
 
-static int post_shared_chain(struct rdmaqp_chain *chain, int checked)
+static int post_shared_chain(struct rdmaqp_chain *chain)
 {
 	struct rdmaqp_srq *srq = chain->srq;
 	int result;
@@ -69,7 +69,7 @@ static int post_shared_chain(struct rdmaqp_chain *chain, int checked)
 		return RDMAQP_CLOSED;
 	if (chain->ended != srq->domain->ended)
 		result = RDMAQP_STALE;
-	else if (checked && !has_room(&srq->queue, chain->n))
+	else if (chain->checked && !has_room(&srq->queue, chain->n))
 		result = refuse_shared(srq, 0);
 	else
 		result = hand_shared(srq, chain->receives, chain->n, 0);

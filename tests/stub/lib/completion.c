@@ -76,7 +76,9 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 		queue = calloc(1, sizeof(*queue));
 	if (queue)
 		queue->ring = calloc(cqe, sizeof(*queue->ring));
-	if (!queue || !queue->ring) {
+	if (queue && to_context(context)->is_free)
+		queue->free_ring = calloc(FREE_RING, sizeof(*queue->free_ring));
+	if (!queue || !queue->ring || (to_context(context)->is_free && !queue->free_ring)) {
 		free(queue);
 		entry_result(&entry, errno);
 		return NULL;
@@ -117,6 +119,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 		if (cq->channel)
 			cq->channel->refcnt--;
 		free(queue->ring);
+		free(queue->free_ring);
 		free(queue);
 	}
 	pthread_mutex_unlock(&stub_lock);
@@ -196,7 +199,7 @@ int poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 		return hot.poll_cq_errno;
 	pthread_mutex_lock(&stub_lock);
 	to_context(cq->context)->polls++;
-	for (n = 0; n < num_entries && queue->count; n++) {
+	for (n = 0; n < num_entries && queue->count && !hot.hide; n++) {
 		wc[n] = queue->ring[queue->head++];
 		if (queue->head == cq->cqe)
 			queue->head = 0;

@@ -103,6 +103,15 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 	return htobe64(0x0200000000000001ULL + container_of(device, struct device, ibv)->index);
 }
 
+static bool wants_free(const char *device)
+{
+	const char *hot_path = setting(device, "HOT");
+
+	if (hot_path && strcmp(hot_path, "free"))
+		bad_setting(hot_path, "free");
+	return hot_path;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct entry entry = control_call("ibv_open_device");
@@ -134,6 +143,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		ibv->ops.alloc_mw = alloc_mw;
 		ibv->ops.dealloc_mw = dealloc_mw;
 	}
+	context->is_free = wants_free(device->name);
+	if (context->is_free)
+		make_free(ibv);
 	ibv->cmd_fd = -1;
 	ibv->async_fd = ends[0];
 	ibv->num_comp_vectors = 1;

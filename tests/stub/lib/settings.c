@@ -45,6 +45,9 @@
  *   WC_STATUS*          status of the next send completions, number or name (RETRY_EXC_ERR). The queue pair then
  *                       stands in ERR (UC, UD: SQE), which only ibv_query_qp tells: ibv_qp.state stays as it was.
  *   DROP*               1: sends complete, receives do not arrive
+ *   HIDE*               1: a poll finds nothing, as if all were still under way
+ * Speed
+ *   HOT                 free: a device opened from here on posts and polls for nothing, without the two above (free.c)
  * Record
  *   LOG                 file; one JSON object a line is appended for each control call (journal.c)
  */
@@ -177,6 +180,7 @@ void rdmaqp_stub_reread(void)
 		known = isdigit((unsigned char)*status) ? number(status, 0) : wc_status_named(status);
 	hot.wc_status = known;
 	hot.drop = setting_number(NULL, "DROP", 0, 0);
+	hot.hide = setting_number(NULL, "HIDE", 0, 0);
 	hot.post_send_errno = fault("POST_SEND");
 	hot.post_recv_errno = fault("POST_RECV");
 	hot.poll_cq_errno = fault("POLL_CQ");

@@ -30,6 +30,7 @@ extern pthread_mutex_t stub_lock;
 extern struct hot_settings {
 	enum ibv_wc_status wc_status;
 	bool drop;
+	bool hide;
 	int post_send_errno;
 	int post_recv_errno;
 	int poll_cq_errno;
@@ -80,6 +81,7 @@ void registry_remove(struct registry *registry, int number);
 /* device.c */
 struct context {
 	struct verbs_context verbs;
+	bool is_free; /* RDMAQP_STUB_HOT */
 	int number;
 	int objects; /* alive */
 	int async_write_fd;
@@ -118,12 +120,21 @@ struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int dealloc_mw(struct ibv_mw *mw);
 
 /* completion.c: channels and completion queues */
+#define FREE_RING 32768 /* of free.c: a power of two */
+
+struct free_completion {
+	uint64_t wr_id;
+	uint32_t qp_num, opcode, byte_len;
+};
+
 struct completion_queue {
 	struct ibv_cq ibv;
 	int number;
 	int users;
 	struct ibv_wc *ring;
 	int head, count;
+	struct free_completion *free_ring; /* of a device with a free hot path: what waits is free_head … free_tail - 1 */
+	unsigned int free_head, free_tail;
 	enum { NOT_ARMED, ARMED_SOLICITED, ARMED } armed;
 	unsigned int delivered; /* events handed out; ibv.comp_events_completed counts the acknowledged */
 };
@@ -190,5 +201,8 @@ struct queue_pair *queue_pair_numbered(uint32_t qp_num);
 /* traffic.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* free.c: all of that, for nothing */
+void make_free(struct ibv_context *context);
 
 #endif
