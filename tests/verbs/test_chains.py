@@ -69,7 +69,7 @@ def taken_by_others() -> list[Any]:
     first, second = connected()
     chain = first.qp.chain(Send(first.mr), Send(first.mr))
     native_run = rdmaqp.verbs.chain.native().lib
-    assert native_run.rdmaqp_post_chain(chain.raw, 1) == 0
+    assert native_run.rdmaqp_post_chain(chain.raw) == 0
     chain.raw.running, chain.raw.resets = 1, first.qp.raw.resets  # as at its deadline
     replaced = said(error_of(chain.__setitem__, 0, Send(first.mr)))
     polled = len(first.cq.poll())
@@ -90,7 +90,7 @@ def reset_meanwhile() -> list[Any]:
     first, second = connected()
     stub(DROP=1)
     chain = first.qp.chain(Send(first.mr, wr_id=5))
-    assert rdmaqp.verbs.chain.native().lib.rdmaqp_post_chain(chain.raw, 1) == 0
+    assert rdmaqp.verbs.chain.native().lib.rdmaqp_post_chain(chain.raw) == 0
     chain.raw.running, chain.raw.resets = 1, first.qp.raw.resets  # as at its deadline
     first.cq.poll()
     first.qp.reset()

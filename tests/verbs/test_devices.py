@@ -425,7 +425,7 @@ def test_every_object_prints_what_it_is(null: Null) -> None:
     assert device == "Device(name='null0', node_guid=0x200000000000001, transport=IB)"
     assert (port, pd) == ("<port 1 of null0>", "<protection domain on null0>")
     assert (cq, qp) == ("<completion queue on null0>", "<RC queue pair 0x41 on null0>")
-    assert "start=RESET, goal=INIT" in step
+    assert step.startswith("Transition(RESET → INIT, STATE, ACCESS_FLAGS, PKEY_INDEX, PORT, time_ns=")
     assert wc == (
         "WorkCompletion(wr_id=0x1f, status=SUCCESS, qp_num=0x41, opcode=RECV, byte_len=64, wc_flags=0x3, imm=0x10)"
     )

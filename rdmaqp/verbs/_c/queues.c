@@ -213,7 +213,8 @@ static int is_send(const struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t
 
 static void note_failure(struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t number)
 {
-	if (!qp->failures++ || wc->status != IBV_WC_WR_FLUSH_ERR) {
+	/* The first, unless that was only flushed. */
+	if (!qp->failures++ || (qp->failed.status == IBV_WC_WR_FLUSH_ERR && wc->status != IBV_WC_WR_FLUSH_ERR)) {
 		qp->failed = *wc;
 		qp->failed_number = number;
 	}
