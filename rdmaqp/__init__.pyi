@@ -214,6 +214,18 @@ from .verbs.slices import (
 from .verbs.slices import (
     Slice as Slice,
 )
+from .verbs.stream import (
+    Sink as Sink,
+)
+from .verbs.stream import (
+    Stream as Stream,
+)
+from .verbs.stream import (
+    Watch as Watch,
+)
+from .verbs.stream import (
+    transfer as transfer,
+)
 from .verbs.work import (
     Bind as Bind,
 )

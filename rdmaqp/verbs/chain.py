@@ -143,17 +143,19 @@ class Chain:
     def _resolve(self, result: int, again: Any) -> None:
         lib = native().lib
         if result == lib.RDMAQP_STALE:
-            self._look_again()
+            self.look_again()
             result = again(1)
             if result >= 0:
                 return
         if result == lib.RDMAQP_STATUS:
             raise self._failed()
-        self.qp.resolve(
-            result, lambda: [Posted.of_work(one, self._memory_of(one)[1]) for one in self._work], len(self), again
-        )
+        self.qp.resolve(result, self.posted, len(self), again)
 
-    def _look_again(self) -> None:
+    def posted(self) -> list[Posted]:
+        """What the judge has to know of its requests."""
+        return [Posted.of_work(one, self._memory_of(one)[1]) for one in self._work]
+
+    def look_again(self) -> None:
         """Memory or destinations of the domain have ended since: was any of it ours?"""
         ended = self.qp.pd.domain.ended
         for at, used in enumerate(self._uses):
