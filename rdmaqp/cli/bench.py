@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rdmaqp.cli.arguments import anywhere
 from rdmaqp.cli.bench_show import Show, show_result
 from rdmaqp.cli.chart import charts
 from rdmaqp.cli.console import err, print_json, show_guard_warnings
@@ -71,6 +72,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--json", action="store_true", help="the result, for a program to read")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the plots there")
     parser.set_defaults(run=run, parser=parser)
+    anywhere(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -82,7 +82,7 @@ def _ceiling(value: float, steps: Sequence[int]) -> float:
 
 
 def charts(rows: Sequence[Row], kind: str) -> list[Chart]:
-    """The charts of a benchmark: the message rate of the kind "rate", else latency and bandwidth as far as there are."""
+    """The charts of a benchmark: of "rate" the message rate, else latency and bandwidth, where there are any."""
     figures: list[tuple[str, Callable[[Row], float | None]]] = [
         ("latency, µs (p50)", lambda row: (row.latency_us or {}).get("p50")),
         ("bandwidth, MB/s", lambda row: None if kind == "rate" else row.mb_per_s),

@@ -33,8 +33,12 @@ def plot(chart: Chart, *, width: int = 72, height: int = 12) -> Text:
             cells[cell] = cells.get(cell, 0) | _DOTS[x % 2][y % 4]
             styles[cell] = colour
         for x, y in places:
-            letters[x // 2, y // 4] = series.name[0]
-            styles[x // 2, y // 4] = f"bold {colour}"
+            cell = next(
+                cell for shift in range(2 * room) for cell in ((x // 2 - shift, y // 4), (x // 2 + shift, y // 4))
+                if cell not in letters and 0 <= cell[0] < room
+            )  # fmt: skip - beside those of other lines that are as high here
+            letters[cell] = series.name[0]
+            styles[cell] = f"bold {colour}"
     labels = {_row(chart.y.share(tick), height): figure_text(tick) for tick in reversed(chart.y.ticks)}
     text = _head(chart)
     for row in range(height):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
@@ -60,7 +61,14 @@ class Setting:
         return float(row["latency_us"]["p50"]) if self.kind == "latency" else 1e6 / row["messages_per_s"]
 
     def theirs(self) -> float:
-        """The same of perftest."""
+        """The same of perftest, which says 0 where it could not measure the processor's frequency: then once more."""
+        for _ in range(10):
+            figure = self._perftest()
+            if 0 < figure < math.inf:
+                break
+        return figure
+
+    def _perftest(self) -> float:
         name = f"ib_{self.op}_{'lat' if self.kind == 'latency' else 'bw'}"
         command = [
             name, "-F", "-d", self.device, "-x", str(self.gid_index), "-p", str(next(PORTS)), "-s", str(self.size),
@@ -81,7 +89,8 @@ class Setting:
         assert rows, client.stdout + client.stderr
         figures = [float(word) for word in rows[-1].split()]
         # latency: min, max, typical, …; bandwidth: peak, average, million messages a second
-        return figures[2] if self.kind == "latency" else 1 / figures[2]
+        figure = figures[2]
+        return figure if self.kind == "latency" or not figure else 1 / figure
 
 
 def main() -> None:
@@ -98,7 +107,7 @@ def main() -> None:
     assert choice is not None
     for op in args.op.split(","):
         for size in map(int, args.size.split(",")):
-            iters = args.iters or (2000 if size <= 4096 else 300)
+            iters = args.iters or (1000 if size <= 4096 else 200)
             one = Setting(args.kind, op, 8 if op == "atomic" else size, iters, name, choice.entry.index, args.mtu)
             what = "half a round trip" if args.kind == "latency" else "time a message; rate and bandwidth are 1/ratio"
             start = time.monotonic()
