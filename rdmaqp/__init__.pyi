@@ -223,7 +223,7 @@ from .verbs.stream import (
 from .verbs.stream import (
     Watch as Watch,
 )
-from .verbs.stream import (
+from .verbs.transfer import (
     transfer as transfer,
 )
 from .verbs.work import (

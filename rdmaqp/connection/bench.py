@@ -18,7 +18,8 @@ from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.gid import GidChoice, pick_gid
 from rdmaqp.verbs import device
 from rdmaqp.verbs.slices import RemoteMemory
-from rdmaqp.verbs.stream import Sink, Stream, run_slice
+from rdmaqp.verbs.stream import Sink, Stream
+from rdmaqp.verbs.transfer import run_slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable

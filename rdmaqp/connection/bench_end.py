@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.connection.bench_plan import GRH_BYTES, Case, Options
 from rdmaqp.errors import VerbsError
-from rdmaqp.model.endpoint import bring_up
-from rdmaqp.model.enums import AccessFlag, AtomicCap, QPState, QPType
+from rdmaqp.model.enums import AccessFlag, AtomicCap, QPType
 from rdmaqp.verbs.slices import RemoteMemory
 from rdmaqp.verbs.stream import Sink, Stream, Watch
 from rdmaqp.verbs.work import Destination, FetchAdd, Read, Send, Work, Write
@@ -70,31 +69,19 @@ class BenchEnd:
 
     def connect(self, remote: Endpoint, memory: RemoteMemory) -> None:
         """To RTS, towards *remote*, whose memory is *memory*; receives are posted on the way."""
-        self._to_init()
-        self._make_sink()
-        self._to_rts(remote)
-        self.path_mtu = min(mtu for mtu in (self.local.path_mtu, remote.path_mtu) if mtu)
-        if self.sends or self.case.is_answered:
-            self._make_stream(self._work(self._destination(remote), memory))
-
-    def _to_init(self) -> None:
-        port_num = self._options.port_num
+        port_num, sl, to = self._options.port_num, self._options.sl, None
         if self.case.type is QPType.UD:
-            self.qp.modify(qp_state=QPState.INIT, port_num=port_num, pkey_index=0, qkey=_QKEY)
+            self.qp.to_init(port_num=port_num, qkey=self.local.qkey)
+            self._make_sink()
+            self.qp.activate(self.local)
+            to = self.qp.destination(remote, sl=sl)
         else:
             self.qp.to_init(port_num=port_num, qp_access_flags=_access(self.case.type, self.context))
-
-    def _to_rts(self, remote: Endpoint) -> None:
-        """RC by its own helper; the others by RC's attributes, without those that they have no place for."""
-        if self.case.type is QPType.RC:
-            self.qp.connect(self.local, remote, sl=self._options.sl)
-            return
-        _, rtr, rts = bring_up(self.local, remote, sl=self._options.sl)
-        if self.case.type is QPType.UD:
-            self.qp.modify(qp_state=QPState.RTR)
-        else:
-            self.qp.modify(rtr, max_dest_rd_atomic=None, min_rnr_timer=None)
-        self.qp.modify(qp_state=QPState.RTS, sq_psn=rts.sq_psn)
+            self._make_sink()
+            self.qp.connect(self.local, remote, sl=sl)
+        self.path_mtu = min(mtu for mtu in (self.local.path_mtu, remote.path_mtu) if mtu)
+        if self.sends or self.case.is_answered:
+            self._make_stream(self._work(to, memory))
 
     def _make_sink(self) -> None:
         case = self.case
@@ -127,14 +114,6 @@ class BenchEnd:
         if case.operation == "read":
             return Read(out, memory[0 : case.size])
         return FetchAdd(out, memory[0 : case.size], 1)
-
-    def _destination(self, remote: Endpoint) -> Destination | None:
-        if self.case.type is not QPType.UD:
-            return None
-        address = bring_up(self.local, remote, sl=self._options.sl).rtr.ah_attr
-        assert address is not None
-        handle = self._stack.enter_context(self.qp.pd.create_ah(address))
-        return Destination(handle, remote.qp_num, remote.qkey or 0)
 
     @property
     def ends(self) -> tuple[End, ...]:

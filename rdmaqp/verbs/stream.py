@@ -1,4 +1,4 @@
-"""Transfers: a work request posted again and again with a window, the receives at the other end, both run in C.
+"""The ends of a transfer: a work request posted again and again with a window, the receives at the other end.
 
     stream = Stream(qp, Write(region[0:64], remote), count=100_000, window=64, signal_every=16)
     stream.run(timeout=10)
@@ -8,22 +8,17 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
-from rdmaqp.errors import DeadlineError
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import holding
 from rdmaqp.verbs.chain import Chain
-from rdmaqp.verbs.completion import SLICE_NS, WorkCompletion
 from rdmaqp.verbs.slices import region_of
+from rdmaqp.verbs.transfer import ENDLESS, End
 from rdmaqp.verbs.work import Recv, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rdmaqp.verbs._resource import Resource
     from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.queue_pair import QueuePair
     from rdmaqp.verbs.slices import Slice
@@ -32,57 +27,10 @@ if TYPE_CHECKING:
 #: ``wr_id`` of a sink's first receive: far away from the numbers that people give their sends.
 FIRST_RECEIVE = 1 << 63
 
-_ENDLESS = (1 << 64) - 1
 _MOST_AT_ONCE = 64
 
 
-class _End:
-    """What streams and sinks have in common. While it runs, its queue pair's work of that kind is its own."""
-
-    raw: Any
-    uses: tuple[Resource, ...]
-    _chain: Chain | None
-    _qp: QueuePair | None
-
-    def run(self, timeout: float | None = None) -> None:
-        """Run it alone until it is done; see :func:`transfer`."""
-        transfer(self, timeout=timeout)
-
-    def where(self) -> str:
-        """How far it has come, in words."""
-        raise NotImplementedError
-
-    @property
-    def count(self) -> int | None:
-        """How many messages it is about; ``None`` while that is open."""
-        return None if self.raw.count == _ENDLESS else int(self.raw.count)
-
-    @property
-    def seconds(self) -> float:
-        """From its first message to its last; 0 before it is done."""
-        return max(0, int(self.raw.ended_ns - self.raw.begun_ns)) / 1e9 if self.raw.ended_ns else 0.0
-
-    def settle(self, result: int, again: Callable[[int], int]) -> None:
-        """Raise what stopped it, or go on where the judge has no objection."""
-        lib, chain, qp = native().lib, self._chain, self._qp
-        assert chain is not None
-        assert qp is not None
-        if result == lib.RDMAQP_STALE:
-            chain.look_again()
-        elif result == lib.RDMAQP_STATUS:
-            raise self._failed(qp)
-        else:
-            qp.resolve(result, chain.posted, len(chain), again)
-
-    def _failed(self, qp: QueuePair) -> Exception:
-        from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it
-
-        wc = WorkCompletion.from_c(self.raw.failed)
-        number = wc.wr_id - int(self.raw.wr_id)
-        return completion_error(wc, qp, notes=(f"It was request {number:,}. {self.where()}",))
-
-
-class Stream(_End):
+class Stream(End):
     """A work request posted *count* times, *window* of them under way at most.
 
     Each is posted as *work* says, but for two things: request number n, from 0 on, has the ``wr_id`` *work.wr_id* + n
@@ -92,6 +40,8 @@ class Stream(_End):
         window: at most what the send queue and the completion queue hold.
         signal_every: each of so many is signaled, and the last; held to what the window allows.
     """
+
+    sends = True
 
     def __init__(
         self, qp: QueuePair, work: Work, *, count: int | None = None, seconds: float | None = None,
@@ -116,15 +66,15 @@ class Stream(_End):
         if stamped and (count is None or batch > 1):
             raise ValueError("stamps are of single posts, and of a count of them: leave batch and seconds out")
         ffi = native().ffi
-        self._qp, self.batch, self.window = qp, min(batch, window, count or window), window
+        self.qp, self.batch, self.window = qp, min(batch, window, count or window), window
         self.signal_every = 1 if qp.sq_sig_all else min(signal_every, window - self.batch + 1)
-        self._chain = Chain(qp, [work] * self.batch)
+        self.chain = Chain(qp, [work] * self.batch)
         self._stamps = ffi.new("int64_t[]", count or 1) if stamped else ffi.NULL
         self._partners: list[Any] = []
         self.uses = (qp, qp.send_cq)
         self.raw = ffi.new("struct rdmaqp_stream *", {
-            "chain": self._chain.raw, "queue": qp.send_cq.raw, "stamps": self._stamps, "wr_id": work.wr_id,
-            "count": _ENDLESS if count is None else count, "duration_ns": int((seconds or 0) * 1e9),
+            "chain": self.chain.raw, "queue": qp.send_cq.raw, "stamps": self._stamps, "wr_id": work.wr_id,
+            "count": ENDLESS if count is None else count, "duration_ns": int((seconds or 0) * 1e9),
             "window": window, "signal_every": self.signal_every,
         })  # fmt: skip
 
@@ -178,10 +128,10 @@ class Stream(_End):
         return f"{self.completed:,}{of} have succeeded, {self.posted:,} were posted."
 
     def __repr__(self) -> str:
-        return f"<stream on {self._qp}: {self.where()}>"
+        return f"<stream on {self.qp}: {self.where()}>"
 
 
-class Sink(_End):
+class Sink(End):
     """*count* messages received into *local*, each over the one before; *depth* receives are kept posted.
 
     Their ``wr_id`` is :data:`FIRST_RECEIVE` + n. *count* ``None`` goes on until :meth:`expect` says how many there are.
@@ -195,12 +145,12 @@ class Sink(_End):
         room = min(qp.cap.max_recv_wr, qp.recv_cq.cqe)
         depth = min(room, room if depth is None else depth)
         _require_positive(depth=depth, **({} if count is None else {"count": count}))
-        self._qp, self.depth = qp, depth
-        self._chain = Chain(qp, [Recv(local)] * min(max(depth // 2, 1), _MOST_AT_ONCE))
+        self.qp, self.depth = qp, depth
+        self.chain = Chain(qp, [Recv(local)] * min(max(depth // 2, 1), _MOST_AT_ONCE))
         self.uses = (qp, qp.recv_cq)
         self.raw = native().ffi.new("struct rdmaqp_sink *", {
-            "chain": self._chain.raw, "queue": qp.recv_cq.raw, "wr_id": FIRST_RECEIVE, "depth": depth,
-            "count": _ENDLESS if count is None else count,
+            "chain": self.chain.raw, "queue": qp.recv_cq.raw, "wr_id": FIRST_RECEIVE, "depth": depth,
+            "count": ENDLESS if count is None else count,
         })  # fmt: skip
 
     @property
@@ -237,16 +187,16 @@ class Sink(_End):
         return f"{self.received:,}{of} have been received."
 
     def __repr__(self) -> str:
-        return f"<sink on {self._qp}: {self.where()}>"
+        return f"<sink on {self.qp}: {self.where()}>"
 
 
-class Watch(_End):
+class Watch(End):
     """*count* messages of the peer's RDMA WRITEs, seen by their last byte: it becomes 1, 2, … modulo 256, from 0.
 
     That is how latency of WRITE is measured: no completion tells the side that is written to.
     """
 
-    _chain = _qp = None
+    chain = qp = None
 
     def __init__(self, byte: Slice, *, count: int) -> None:
         """*byte* is 1 byte of ours. Raises ValueError where it is not, or is not 0."""
@@ -267,59 +217,6 @@ class Watch(_End):
     def where(self) -> str:
         """How far it has come, in words."""
         return f"{self.received:,} of {self.count:,} were written here."
-
-
-def run_slice(*ends: Stream | Sink | Watch | _End, slice_ns: int = SLICE_NS) -> bool:
-    """Run *ends*, which belong together, for *slice_ns* at most. Whether all are done.
-
-    Raises:
-        CompletionError: a work request failed; the error says which. What was flushed behind it waits to be polled.
-        GuardError, VerbsError, ClosedError: a post was refused.
-        ValueError: more ends than one call takes, or none that has a queue pair.
-    """
-    ffi, lib = native()
-    streams = [end for end in ends if isinstance(end, Stream)]
-    sinks = [end for end in ends if not isinstance(end, Stream)]
-    if len(ends) > lib.RDMAQP_ENDS or not any(end._chain is not None for end in ends):
-        raise ValueError(f"a transfer has 1…{lib.RDMAQP_ENDS} ends, one at least with a queue pair, not {len(ends)}")
-    raws = [ffi.new("struct rdmaqp_stream *[]", [end.raw for end in streams]),
-            ffi.new("struct rdmaqp_sink *[]", [end.raw for end in sinks])]  # fmt: skip
-    done = [0]
-
-    def go(checked: int) -> int:
-        done[0] = lib.rdmaqp_transfer(raws[0], len(streams), raws[1], len(sinks), slice_ns, checked)
-        return done[0]
-
-    with holding(*(resource for end in ends for resource in end.uses)):
-        result = go(1)
-        if result < 0:
-            culprits = [end for end in ends if end.raw.result < 0] + [end for end in ends if end._chain is not None]
-            culprits[0].settle(result, go)
-    return bool(done[0] == 1)
-
-
-def transfer(
-    *ends: Stream | Sink | Watch | _End, timeout: float | None = None, tick: Callable[[], object] | None = None
-) -> None:
-    """Run *ends* in one loop in C until all are done. Ctrl-C works; the GIL is released.
-
-    Completions of other work on the same queues are kept for whoever polls them next.
-
-    Args:
-        timeout: seconds; ``None`` waits for ever.
-        tick: called every 20 ms or so.
-
-    Raises:
-        DeadlineError: *timeout* seconds are over; call again to go on.
-        CompletionError, GuardError, VerbsError, ClosedError: as :func:`run_slice`. The counts are as far as it came.
-    """
-    end = None if timeout is None else time.monotonic() + timeout
-    while not run_slice(*ends):
-        if tick is not None:
-            tick()
-        if end is not None and time.monotonic() >= end:
-            said = "\n".join(f"  {one._qp or 'memory'}: {one.where()}" for one in ends)
-            raise DeadlineError(f"the transfer is not done within {timeout} s\n{said}")
 
 
 def _require_positive(**numbers: int) -> None:

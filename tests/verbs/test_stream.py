@@ -10,7 +10,7 @@ import pytest
 from null_side import Side, calls, connected, error_of, rdmaqp, ready, said, stub
 
 from rdmaqp import Read, RemoteMemory, Send, Sink, Stream, Watch, Write, transfer
-from rdmaqp.verbs.stream import run_slice
+from rdmaqp.verbs.transfer import run_slice
 
 if TYPE_CHECKING:
     from conftest import Null
