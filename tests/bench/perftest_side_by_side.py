@@ -107,7 +107,7 @@ def main() -> None:
     assert choice is not None
     for op in args.op.split(","):
         for size in map(int, args.size.split(",")):
-            iters = args.iters or (1000 if size <= 4096 else 200)
+            iters = args.iters or {64: 500, 4096: 200}.get(size, 60)
             one = Setting(args.kind, op, 8 if op == "atomic" else size, iters, name, choice.entry.index, args.mtu)
             what = "half a round trip" if args.kind == "latency" else "time a message; rate and bandwidth are 1/ratio"
             start = time.monotonic()

@@ -7,16 +7,15 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* How many the stream may post now in one call. */
-static uint32_t may_post(const struct rdmaqp_stream *stream)
+/* How many the stream may post now: whole batches, unless they are the last, as that is what batches are for. */
+static uint64_t may_post(const struct rdmaqp_stream *stream)
 {
 	uint64_t left = stream->count - stream->posted;
 	uint64_t n = smaller(left, stream->window - (stream->posted - stream->completed));
 	uint32_t batch = stream->chain->n;
 
-	if (n < batch && n < left)
-		return 0; /* a whole batch at once is what they are for */
-	n = smaller(n, batch);
+	if (batch > 1 && n < left)
+		n -= n % batch;
 	if (stream->into)
 		n = smaller(n, stream->into->posted - stream->posted);
 	if (stream->answers)
@@ -43,23 +42,36 @@ static uint64_t number_sends(struct rdmaqp_stream *stream, uint32_t n)
 	return signaled;
 }
 
-/* Hand the first n requests of the chain over. */
-static int hand_stream(struct rdmaqp_stream *stream, uint32_t n)
+/* Post n requests in batches; there is room for them. The caller is inside the domain, of a datagram's stream. */
+static int post_batches(struct rdmaqp_stream *stream, uint64_t left)
 {
 	struct rdmaqp_chain *chain = stream->chain;
-	struct rdmaqp_domain *domain = chain->qp->domain;
-	struct ibv_send_wr *last = &chain->sends[n - 1], *next = last->next;
-	int result = RDMAQP_STALE;
+	struct ibv_send_wr *wrs = chain->sends;
 
-	last->next = NULL;
-	if (chain->qp->datagram)
-		enter(&domain->lock); /* an address handle must not end while a driver follows it */
-	if (chain->ended == domain->ended)
-		result = hand_sends(chain->qp, chain->sends, n, 0);
-	if (chain->qp->datagram)
-		leave(&domain->lock);
-	last->next = next;
-	return result;
+	while (left) {
+		uint32_t n = smaller(left, chain->n);
+		struct ibv_send_wr *next = wrs[n - 1].next;
+		uint64_t signaled = number_sends(stream, n);
+		int result;
+
+		if (stream->mark)
+			*stream->mark = (uint8_t)(stream->posted + 1);
+		if (stream->stamps)
+			stream->stamps[stream->posted] = now_ns();
+		wrs[n - 1].next = NULL;
+		result = hand_sends(chain->qp, wrs, n, 0);
+		wrs[n - 1].next = next;
+		if (result) {
+			n = chain->qp->index;
+			signaled = number_sends(stream, n);
+		}
+		stream->posted += n;
+		stream->signaled = signaled;
+		if (result)
+			return result;
+		left -= n;
+	}
+	return 0;
 }
 
 /* Whether nothing that is under way will ever be heard of, so that no room will come by waiting. */
@@ -76,37 +88,28 @@ static int is_stuck(const struct rdmaqp_queue *sq)
 /* Post what may be posted: 0, or why not. */
 static int post_stream(struct rdmaqp_stream *stream, int checked)
 {
-	struct rdmaqp_qp *qp = stream->chain->qp;
-	uint32_t n;
+	struct rdmaqp_chain *chain = stream->chain;
+	struct rdmaqp_qp *qp = chain->qp;
+	uint64_t n = may_post(stream);
+	int result = RDMAQP_STALE;
 
-	while ((n = may_post(stream))) {
-		uint64_t signaled;
-		int result;
-
-		if (checked && !(qp->state & qp->send_states))
-			return refuse(qp, 0);
-		if (!has_room(&qp->sq, n))
-			return is_stuck(&qp->sq) ? refuse(qp, 0) : 0;
-		signaled = number_sends(stream, n);
-		if (stream->mark)
-			*stream->mark = (uint8_t)(stream->posted + 1);
-		if (!stream->posted)
-			stream->begun_ns = now_ns();
-		if (stream->stamps)
-			stream->stamps[stream->posted] = stream->posted ? now_ns() : stream->begun_ns;
-		result = hand_stream(stream, n);
-		if (result == RDMAQP_VERB && qp->index) {
-			n = qp->index;
-			signaled = number_sends(stream, n);
-			stream->posted += n;
-			stream->signaled = signaled;
-		}
-		if (result)
-			return result;
-		stream->posted += n;
-		stream->signaled = signaled;
-	}
-	return 0;
+	if (!n)
+		return 0;
+	if (checked && !(qp->state & qp->send_states))
+		return refuse(qp, 0);
+	if (!qp->sq.lost)
+		n = smaller(n, qp->sq.room - smaller(under_way(&qp->sq), qp->sq.room));
+	if (!n)
+		return is_stuck(&qp->sq) ? refuse(qp, 0) : 0;
+	if (!stream->posted)
+		stream->begun_ns = now_ns();
+	if (qp->datagram)
+		enter(&qp->domain->lock); /* an address handle must not end while a driver follows it */
+	if (chain->ended == qp->domain->ended)
+		result = post_batches(stream, n);
+	if (qp->datagram)
+		leave(&qp->domain->lock);
+	return result;
 }
 
 static void number_receives(struct rdmaqp_sink *sink, uint32_t n)
