@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import RdmaqpError
@@ -50,14 +51,17 @@ def add_driver(parser: argparse.ArgumentParser) -> None:
 
 def anywhere(parser: argparse.ArgumentParser) -> None:
     """Let the words of *parser* stand anywhere among its options, which argparse by itself takes in one place only."""
-    plain = parser.parse_known_args
+    plain = partial(argparse.ArgumentParser.parse_known_args, parser)  # leaves what is unknown for the second look
 
     def parse(args: Any = None, namespace: Any = None) -> Any:
-        parser.parse_known_args = plain  # type: ignore[method-assign]
+        parser.parse_known_args = plain  # type: ignore[method-assign, assignment]
         try:
-            return parser.parse_known_intermixed_args(args, namespace)
+            found, unknown = parser.parse_known_intermixed_args(args, namespace)
         finally:
             parser.parse_known_args = parse  # type: ignore[method-assign]
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     parser.parse_known_args = parse  # type: ignore[method-assign]
 
