@@ -229,6 +229,18 @@ from .verbs.srq import (
 from .verbs.srq import (
     SRQAttr as SRQAttr,
 )
+from .verbs.stream import (
+    Sink as Sink,
+)
+from .verbs.stream import (
+    Stream as Stream,
+)
+from .verbs.stream import (
+    Watch as Watch,
+)
+from .verbs.transfer import (
+    transfer as transfer,
+)
 from .verbs.window import (
     Bind as Bind,
 )

@@ -21,6 +21,7 @@ COMMANDS = {
     "devices": "the RDMA devices of this machine and their ports",
     "gids": "the GID tables, and which entry would be picked",
     "pingpong": "a real RC connection, and verified messages over it",
+    "bench": "latency, bandwidth and message rate, as perftest measures them",
     "check": "judge requests, one JSON object a line",
     "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
     "diagram": "the state machine of a type, in the terminal or as a picture",

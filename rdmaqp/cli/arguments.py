@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import RdmaqpError
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
@@ -46,6 +47,23 @@ def within(low: float, high: float, kind: type[int] | type[float] = int) -> Call
 def add_driver(parser: argparse.ArgumentParser) -> None:
     """``--driver mlx5``."""
     parser.add_argument("--driver", type=_driver, metavar="NAME", help="as this kernel driver has it, such as mlx5")
+
+
+def anywhere(parser: argparse.ArgumentParser) -> None:
+    """Let the words of *parser* stand anywhere among its options, which argparse by itself takes in one place only."""
+    plain = partial(argparse.ArgumentParser.parse_known_args, parser)  # leaves what is unknown for the second look
+
+    def parse(args: Any = None, namespace: Any = None) -> Any:
+        parser.parse_known_args = plain  # type: ignore[method-assign, assignment]
+        try:
+            found, unknown = parser.parse_known_intermixed_args(args, namespace)
+        finally:
+            parser.parse_known_args = parse  # type: ignore[method-assign]
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    parser.parse_known_args = parse  # type: ignore[method-assign]
 
 
 def kind_and_driver(args: argparse.Namespace) -> tuple[Kind, str | None]:

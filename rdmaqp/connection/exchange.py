@@ -109,6 +109,14 @@ class Exchange(Wire):
                     self._refuse(FrameError("sends messages that nobody asked for"))
                 self._early.append(self._take())
 
+    def has_news(self) -> bool:
+        """Whether the peer has sent what comes next, its record or its barrier. Does not wait.
+
+        Raises :class:`PeerError` as :meth:`check_peer`.
+        """
+        self.check_peer()
+        return bool(self._early)
+
     def fail(self, reason: str) -> bool:
         """Tell the peer that this end gives up: it raises :class:`PeerError` with *reason*. Never raises."""
         if self._failed:

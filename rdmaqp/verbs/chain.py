@@ -175,7 +175,7 @@ class Chain:
             self.raw.checked = checked
             try:
                 while (result := call(self.raw)) == lib.RDMAQP_STALE:
-                    self._look_again()
+                    self.look_again()
                 return result
             finally:
                 self.raw.checked = 1
@@ -183,16 +183,17 @@ class Chain:
         if result == lib.RDMAQP_STALE:
             result = again(1)
         if result == lib.RDMAQP_JUDGE:
-            result = self.qp.ask_again(self._posted, len(self), again)
+            result = self.qp.ask_again(self.posted, len(self), again)
         if result == lib.RDMAQP_STATUS:
             raise self._failed()
-        self.qp.require_posted(result, self._posted, len(self))
+        self.qp.require_posted(result, self.posted, len(self))
         return result
 
-    def _posted(self) -> list[Posted]:
+    def posted(self) -> list[Posted]:
+        """What the judge has to know of its requests."""
         return [Posted.of_work(one, self._memory_of(one)[1], sq_sig_all=self.qp.sq_sig_all) for one in self._work]
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """Memory or destinations of the domain have ended since: was any of it ours?"""
         ended = self.qp.pd.domain.ended
         for at, used in enumerate(self._uses):

@@ -27,6 +27,11 @@ void rdmaqp_chain_recv(struct rdmaqp_chain *chain, uint32_t at, uint64_t wr_id, 
 int rdmaqp_post_chain(struct rdmaqp_chain *chain);
 int rdmaqp_run_chain(struct rdmaqp_chain *chain);
 
+#define RDMAQP_ENDS ...
+int rdmaqp_fill_sink(struct rdmaqp_sink *sink, int checked);
+int rdmaqp_transfer(struct rdmaqp_stream **streams, uint32_t stream_count, struct rdmaqp_sink **sinks,
+		    uint32_t sink_count, int64_t slice_ns, int checked);
+
 /* the ping-pong loop */
 #define RDMAQP_VERIFY_STAMP ...
 #define RDMAQP_VERIFY_WHOLE ...

@@ -164,3 +164,43 @@ struct rdmaqp_event {
 	uint32_t port_num; /* of a port's; else 0 */
 	uintptr_t element; /* of a queue pair's, a completion queue's or a shared receive queue's, its address; else 0 */
 };
+
+/* The end of a transfer that takes messages: receives, posted again and again, or a byte that WRITEs change. */
+struct rdmaqp_sink {
+	struct rdmaqp_chain *chain; /* receives, as many as one call posts at most; NULL where a byte is watched */
+	struct rdmaqp_cq *queue;
+	const uint8_t *watched; /* becomes the number of the message, from 1 on, modulo 256 */
+	uint64_t count;
+	uint64_t wr_id; /* of the first receive */
+	uint32_t depth; /* receives kept posted */
+	uint64_t posted;
+	uint64_t received;
+	uint64_t bytes;
+	int64_t begun_ns; /* CLOCK_MONOTONIC, as all times: when the first message was there */
+	int64_t ended_ns;
+	int result;
+	struct ibv_wc failed;
+};
+
+/* The end of a transfer that sends: one work request, posted again and again. */
+struct rdmaqp_stream {
+	struct rdmaqp_chain *chain; /* copies of it, as many as one call posts at most */
+	struct rdmaqp_cq *queue;
+	struct rdmaqp_sink *into;    /* of this process: nothing is sent that has no receive there yet */
+	struct rdmaqp_sink *answers; /* each waits for the answer to the one before it; where it is not first, */
+	int first;                   /* it is the answer */
+	uint8_t *mark;               /* becomes the number of the message, from 1 on, modulo 256 */
+	int64_t *stamps;             /* when each was posted; NULL: not wanted */
+	uint64_t count;
+	int64_t duration_ns; /* after which count becomes what has been posted; 0: count is as given */
+	uint64_t wr_id;      /* of the first */
+	uint32_t window;     /* under way at most */
+	uint32_t signal_every;
+	uint64_t posted;
+	uint64_t signaled; /* how many had been posted with the last signaled one */
+	uint64_t completed;
+	int64_t begun_ns;
+	int64_t ended_ns;
+	int result;
+	struct ibv_wc failed;
+};
