@@ -262,7 +262,7 @@ class WCOpcode(Named):
     RECV_RDMA_WITH_IMM = 129
 
 
-class AsyncEventType(IntEnum):
+class AsyncEventType(Reported):
     """``enum ibv_event_type``: what has befallen a queue pair, a queue, a port or the device."""
 
     CQ_ERR = 0
