@@ -7,45 +7,24 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from rdmaqp.cli.chart import charts
-from rdmaqp.cli.console import err, out, progress_bar
+from rdmaqp.cli.console import out
 from rdmaqp.cli.plot import plot
+from rdmaqp.cli.telling import Telling
 from rdmaqp.connection.bench import Observer
 
 if TYPE_CHECKING:
     from rdmaqp.connection.bench import Result
     from rdmaqp.connection.bench_plan import Case, Row, Skipped
-    from rdmaqp.model.gid import GidChoice
-    from rdmaqp.verbs.device import Context
-    from rdmaqp.verbs.port import Port, PortAttr
 
 _STEPS = 100  # of the bar, a case
 
 
-class Show(Observer):
+class Show(Telling, Observer):
     """Says on standard error what happens; a bar where it is a terminal, else a line a case."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._bar = None if quiet or not err.is_terminal else progress_bar("bench", _STEPS)
+        super().__init__("bench", _STEPS, quiet=quiet)
         self._done = -1
-
-    def __enter__(self) -> Show:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _say(self, text: str) -> None:
-        if not self._quiet:
-            err.print(text, soft_wrap=True)
-
-    def chose(self, context: Context, port: Port, attr: PortAttr, gid: GidChoice | None) -> None:
-        """Which device, port and address."""
-        self._say(f"device  {context.name} ({context.driver or 'driver unknown'}), port {port.num}: {attr.state.name}, "
-                  f"{attr.link_layer.name}, active MTU {attr.active_mtu}")
-        if gid is not None:
-            self._say(f"source  {gid.entry} – {gid.reason}")
 
     def planned(self, cases: list[Case], skipped: list[Skipped]) -> None:
         """What is not tried, and how much is."""

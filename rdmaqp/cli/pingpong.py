@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from rdmaqp.cli.arguments import within
-from rdmaqp.cli.console import err, out, print_json, progress_bar, show_guard_warnings
+from rdmaqp.cli.console import err, out, print_json, show_guard_warnings
 from rdmaqp.cli.histogram import histogram
+from rdmaqp.cli.telling import Telling
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.pingpong import Observer, Options, Result, run_loopback, run_with_peer
 from rdmaqp.connection.wire import DEFAULT_PORT
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from rdmaqp.errors import PeerError
     from rdmaqp.guard import Finding
     from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.model.gid import GidChoice
-    from rdmaqp.verbs.device import Context
     from rdmaqp.verbs.modify import Transition
-    from rdmaqp.verbs.port import Port, PortAttr
     from rdmaqp.verbs.queue_pair import QueuePair
 
 DESCRIPTION = """Brings a reliable connection up and bounces verified messages over it. With HOST it is the client of a
@@ -138,29 +136,11 @@ def _stranger(error: PeerError) -> None:
     err.print(Text.assemble(("turned away: ", "yellow"), str(error)), soft_wrap=True)
 
 
-class _Show(Observer):
+class _Show(Telling, Observer):
     """Says on standard error what happens; a bar where it takes long."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._bar = None if quiet or not err.is_terminal else progress_bar("ping-pong", total)
-
-    def __enter__(self) -> _Show:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _say(self, text: str) -> None:
-        if not self._quiet:
-            err.print(text, soft_wrap=True)
-
-    def chose(self, context: Context, port: Port, attr: PortAttr, gid: GidChoice | None) -> None:
-        self._say(f"device  {context.name} ({context.driver or 'driver unknown'}), port {port.num}: {attr.state.name}, "
-                  f"{attr.link_layer.name}, active MTU {attr.active_mtu}")
-        if gid is not None:
-            self._say(f"source  {gid.entry} – {gid.reason}")
+        super().__init__("ping-pong", total, quiet=quiet)
 
     def met(self, local: Endpoint, remote: Endpoint) -> None:
         self._say(f"local   {local}\nremote  {remote}")
