@@ -68,6 +68,18 @@ def _why_not_loaded(error: ImportError) -> tuple[str, Sequence[str]]:
     return "rdmaqp's compiled half cannot be loaded: " + text, BUILD_AGAIN
 
 
+def pinned(view: memoryview, kind: str = "char *") -> Any:
+    """A pointer to the bytes of *view*, which neither move nor end while it is held.
+
+    An export of the view itself is not held, as ``from_buffer`` would: CPython up to 3.12 crashes where its collector
+    clears a memoryview that has one (``memory_clear`` in Objects/memoryobject.c), and a traceback may well hold both.
+    ``ffi.release`` of the pointer, or its end, lets go.
+    """
+    ffi, own = native().ffi, memoryview(view)
+    with ffi.from_buffer(own) as there:
+        return ffi.gc(ffi.cast(kind, there), lambda _: own.release())
+
+
 #: Verbs that return −1 and set errno. Those that return a pointer set errno too. All others return the error
 #: number, which a few drivers return negative.
 MINUS_ONE = frozenset({

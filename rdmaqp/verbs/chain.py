@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import ClosedError, DeadlineError
 from rdmaqp.model.enums import QPType
-from rdmaqp.verbs._native import native
+from rdmaqp.verbs._native import native, pinned
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.completion import SLICE_NS
 from rdmaqp.verbs.refused import NO_DESTINATION, Posted, Spans, judge_work
@@ -212,7 +212,6 @@ class Chain:
 
 def _pinned(memory: Any) -> tuple[Any, tuple[int, int, int]]:
     """Bytes that may neither move nor end while the first of the two is held; and where they are."""
-    ffi = native().ffi
     view = memoryview(memory).cast("B")
-    pinned = ffi.from_buffer(view)
-    return pinned, (int(ffi.cast("uintptr_t", pinned)), view.nbytes, 0)
+    held = pinned(view)
+    return held, (int(native().ffi.cast("uintptr_t", held)), view.nbytes, 0)

@@ -11,7 +11,7 @@ from rdmaqp.model.arguments import checked
 from rdmaqp.model.attributes import AddressVector
 from rdmaqp.model.enums import AccessFlag, QPType
 from rdmaqp.model.request import QPCap, QPFacts, Registration, Request
-from rdmaqp.verbs._native import check, check_pointer, native
+from rdmaqp.verbs._native import check, check_pointer, native, pinned
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.address import AddressHandle
 from rdmaqp.verbs.asking import ask_guard
@@ -171,11 +171,10 @@ class MemoryRegion(Resource):
             return Request(qp=QPFacts(), reg_mr=act, device=pd.context.facts)
 
         ask_guard(asked)
-        # The cdata holds the buffer's export: the owner can neither free nor resize it before release().
-        pinned = ffi.from_buffer(view, require_writable=not view.readonly)
+        held = pinned(view)  # the owner can neither free nor resize it before release()
 
         def make() -> Any:
-            pointer = lib.rdmaqp_reg_mr(pd.handle, pinned, view.nbytes, int(access))
+            pointer = lib.rdmaqp_reg_mr(pd.handle, held, view.nbytes, int(access))
             handle = check_pointer("ibv_reg_mr", pointer, f"{view.nbytes:,} bytes on {pd.context.name}", asked)
             self.lkey, self.rkey = int(handle.lkey), int(handle.rkey)
             if lib.rdmaqp_add_region(pd.domain, self.addr, self.length, self.lkey, self.access):
@@ -186,9 +185,9 @@ class MemoryRegion(Resource):
         self.pd = pd
         self.access = int(access)
         self.length = view.nbytes
-        self.addr = int(ffi.cast("uintptr_t", pinned))
+        self.addr = int(ffi.cast("uintptr_t", held))
         self._view = view
-        self._pinned = pinned
+        self._pinned = held
         try:
             super().__init__(make, pd)
         except BaseException:

@@ -36,6 +36,8 @@ class Receiving(Resource):
 
     pd: ProtectionDomain
     raw: Any
+    #: Where :meth:`recv_one` writes; made when it is first needed.
+    _one_recv: RecvRecords | None = None
 
     def recv(self, local: Local = None, *, wr_id: int = 0) -> None:
         """Post a receive into *local*. Of a datagram the first 40 bytes are the global route header's."""
@@ -59,6 +61,14 @@ class Receiving(Resource):
         if result:
             self.resolve(result, lambda: [Posted.of_record(raw[at], "recv") for at in range(n)], n,
                          lambda checked: post(self.raw, raw, n, checked))
+
+    def recv_one(self, work: Recv) -> None:
+        """Post the one receive, which has a record."""
+        self.require_own(work)
+        if self._one_recv is None:
+            self._one_recv = RecvRecords(1)
+        self._one_recv[0] = work
+        self.post_recvs(self._one_recv)
 
     # ------------------------------------------------------------------ what did not pass
 

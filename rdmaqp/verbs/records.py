@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rdmaqp.verbs._native import native
+from rdmaqp.verbs._native import native, pinned
 from rdmaqp.verbs.work import (
     RECV_FIELDS,
     RECV_SIZE,
@@ -129,6 +129,8 @@ def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
     if length % size:
         raise ValueError(f"{length} bytes are no run of records of {size} bytes each")
     try:
+        if isinstance(memory, memoryview):
+            return pinned(memory, f"{kind._c_type} *"), length // size
         return (kind._reader or _make_reader(kind))(memory), length // size
     except (ValueError, BufferError):
         raise ValueError(f"these {length} bytes have gaps or another order: records are one run of memory") from None

@@ -9,8 +9,7 @@ from rdmaqp.model.request import QPCap, QPFacts
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import emptied
 from rdmaqp.verbs.receiving import Receiving, needs_chain
-from rdmaqp.verbs.records import record_of
-from rdmaqp.verbs.work import Recv, pack
+from rdmaqp.verbs.work import Recv
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.completion import CompletionQueue
@@ -82,8 +81,6 @@ class SharedReceiveQueue(Receiving):
 
         self.pd = pd
         self.number: int | None = None
-        self._one = ffi.new("struct rdmaqp_recv_record[]", 1)
-        self._one_bytes = memoryview(ffi.buffer(self._one))
         super().__init__(make, pd, *(part for part in (xrcd, cq) if part is not None))
         try:
             self._begin(srq_limit, is_xrc=xrcd is not None)
@@ -116,10 +113,7 @@ class SharedReceiveQueue(Receiving):
         """Post receives in order; none is posted unless all pass the checks."""
         if len(work) != 1 or not isinstance(work[0], Recv) or needs_chain(work[0]):
             return self.chain(*work).post()
-        one = work[0]
-        self.require_own(one)
-        pack(self._one_bytes, 0, record_of(one))
-        return self.post_recvs(self._one_bytes)
+        return self.recv_one(work[0])
 
     def modify(self, *, srq_limit: int) -> None:
         """Ask for one event, SRQ_LIMIT_REACHED, once fewer than *srq_limit* receives are left; 0 asks for none.

@@ -22,7 +22,6 @@ from rdmaqp.verbs.refused import Posted
 from rdmaqp.verbs.slices import Slice
 from rdmaqp.verbs.window import Bind, MemoryWindow
 from rdmaqp.verbs.work import (
-    RECV_SIZE,
     CompareSwap,
     FetchAdd,
     LocalInvalidate,
@@ -200,11 +199,11 @@ class WorkQueues(Receiving):
         """Post requests in order. All sends, or all receives; none is posted unless all pass the checks."""
         if len(work) == 1 and not needs_chain(work[0]):
             one = work[0]
-            self.require_own(one)
-            pack(self._one_bytes, 0, record_of(one))
             if isinstance(one, Recv):
-                self.post_recvs(self._one_bytes[:RECV_SIZE])
+                self.recv_one(one)
             else:
+                self.require_own(one)
+                pack(self._one_bytes, 0, record_of(one))
                 result = self._native_sends(self.raw, self._one, 1, 1)
                 if result:
                     self._resolve_sends(result, self._one, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rdmaqp
-from rdmaqp import AccessFlag, QPState, WCOpcode
+from rdmaqp import AccessFlag, AsyncEventType, QPState, WCOpcode
 
 PATIENCE = 20
 GRH = rdmaqp.GRH_BYTES
@@ -151,6 +151,71 @@ def test_opcodes_that_are_not_the_types(
     with pytest.raises(ValueError, match="a datagram needs a destination"):
         ud.send(mr)
     assert uc.outstanding == ud.outstanding == 0
+
+
+@pytest.fixture
+def sharing(pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue) -> tuple[rdmaqp.SharedReceiveQueue, list[Pair]]:
+    """A queue of eight receives, and two pairs: the second of each takes from it."""
+    srq = pd.create_srq(8)
+    pairs = []
+    for psn in (1, 2):
+        pair = pd.create_qp(cq), pd.create_qp(cq, srq=srq)
+        ends = [qp.endpoint(psn=psn) for qp in pair]
+        pair[0].connect(*ends)
+        pair[1].connect(*reversed(ends))
+        pairs.append(pair)
+    return srq, pairs
+
+
+def test_two_queue_pairs_take_from_one_queue(
+    sharing: tuple[rdmaqp.SharedReceiveQueue, list[Pair]], pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue
+) -> None:
+    srq, pairs = sharing
+    assert srq.max_wr >= 8
+    source, sink = filled(pd, 9, 400), pd.alloc_mr(800)
+    for round_ in range(3 * srq.max_wr):  # the room that completions free is used again
+        (sender, taker), at = pairs[round_ % 2], 400 * (round_ % 2)
+        srq.recv(sink[at : at + 400], wr_id=1)
+        assert srq.recv_posted == 1
+        source.buffer[:] = bytes((round_ + byte) % 251 for byte in range(400))
+        sender.send(source, wr_id=2)
+        came = ended(cq, 2)[1]
+        assert (came.qp_num, came.byte_len) == (taker.qp_num, 400)
+        assert bytes(sink.buffer[at : at + 400]) == bytes(source.buffer)
+    assert srq.recv_posted == 0
+
+
+def test_the_queue_is_refused_what_it_cannot_hold(
+    sharing: tuple[rdmaqp.SharedReceiveQueue, list[Pair]], pd: rdmaqp.ProtectionDomain
+) -> None:
+    srq, pairs = sharing
+    mr = pd.alloc_mr(64)
+    chain = srq.chain(*[rdmaqp.Recv(mr)] * srq.max_wr)
+    chain.post()
+    assert rules_of(srq.recv, mr) == ["post-full"]
+    assert rules_of(pairs[0][1].recv, mr) == ["post-srq"]
+    assert srq.recv_posted == srq.max_wr
+
+
+def test_the_limits_event(
+    sharing: tuple[rdmaqp.SharedReceiveQueue, list[Pair]], pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue,
+    context: rdmaqp.Context,
+) -> None:  # fmt: skip
+    srq, pairs = sharing
+    mr, events = pd.alloc_mr(64), context.async_events
+    srq.post(*[rdmaqp.Recv(mr, wr_id=at) for at in range(4)])
+    srq.modify(srq_limit=3)
+    assert srq.query().srq_limit == 3
+    for sender, _ in pairs:
+        sender.send(mr, wr_id=9)
+    while True:  # the port may have something to say, too
+        event = events.wait(timeout=PATIENCE)
+        if event.type == AsyncEventType.SRQ_LIMIT_REACHED:
+            break
+    assert event.source is srq
+    assert srq.query().srq_limit == 0  # it comes once
+    srq.close()  # its queue pairs first; and the event has been acknowledged, or this would wait for ever
+    assert all(taker.closed and not sender.closed for sender, taker in pairs)
 
 
 def test_xrc_is_refused_in_words(context: rdmaqp.Context, pd: rdmaqp.ProtectionDomain, device_name: str) -> None:

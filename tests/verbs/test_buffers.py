@@ -237,3 +237,33 @@ def access(value: int) -> dict[str, Any]:
 def test_access_flags_that_do_not_fit_are_not_cut(null: Null, value: int) -> None:
     came = null.run(access, value)
     assert (came["type"], came["native"]) == ("GuardError", 1)  # the one of side()
+
+
+def kept_of(kind: str) -> tuple[memoryview, Any]:
+    """A view, and what rdmaqp keeps of it."""
+    one = side(max_inline_data=64)
+    if kind in ("region", "inline"):
+        view = memoryview(bytearray(8))
+        kept = one.pd.reg_mr(view) if kind == "region" else one.qp.chain(rdmaqp.Send(view, inline=True))
+        return (kept.buffer, kept) if kind == "region" else (view, kept)
+    # A refusal's traceback has the frames of the call.
+    records = (rdmaqp.SendRecords if kind == "sends" else rdmaqp.RecvRecords)(4)
+    view = memoryview(bytes(records._bytes))
+    refused = error_of(one.qp.post_sends if kind == "sends" else one.qp.post_recvs, view)
+    assert isinstance(refused, rdmaqp.GuardError)
+    return view, refused
+
+
+def released(kind: str) -> str:
+    view, kept = kept_of(kind)
+    view.release()  # a BufferError where an export is left on it
+    return type(kept).__name__
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [("region", "MemoryRegion"), ("inline", "Chain"), ("sends", "GuardError"), ("recvs", "GuardError")],
+)
+def test_no_export_is_left_on_a_view(null: Null, kind: str, kept: str) -> None:
+    """CPython up to 3.12 crashes where its collector clears a memoryview that has one."""
+    assert null.run(released, kind) == kept
