@@ -44,6 +44,10 @@ def _add_run(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
                         help="share this directory for writing; may be repeated")
     parser.add_argument("--memlock", default="unlimited", metavar="KIB",
                         help="limit of locked memory in the guest (default %(default)s)")
+    parser.add_argument("--network", type=Path, metavar="DIR",
+                        help="an empty directory in which two guests meet: their rxe0 are on one cable")
+    parser.add_argument("--host", type=int, choices=(1, 2), default=1,
+                        help="which of the two this is: 192.0.2.1 or 192.0.2.2 (default %(default)s)")
     parser.add_argument("--append", action="append", default=[], metavar="ARGUMENT",
                         help="a further argument for the guest's kernel; may be repeated")
     parser.add_argument("--quiet", action="store_true", help="no lines about what the lab is doing")
@@ -70,7 +74,8 @@ def _run(args: argparse.Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     return lab.run(
         words, cpus=args.cpus, memory=args.memory, kernel=args.kernel, boot_timeout=args.boot_timeout,
-        rwdirs=args.rwdir, append=args.append, memlock=args.memlock, say=_say_nothing if args.quiet else _say,
+        rwdirs=args.rwdir, append=args.append, memlock=args.memlock,
+        network=args.network, host=args.host, say=_say_nothing if args.quiet else _say,
     )
 
 

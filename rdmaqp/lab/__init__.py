@@ -30,7 +30,8 @@ def _say_nothing(_line: str) -> None:
 def run(
     command_line: Sequence[str], *, cpus: int | None = None, memory: str = "1G", kernel: str | None = None,
     boot_timeout: float = BOOT_TIMEOUT, rwdirs: Sequence[Path | str] = (), append: Sequence[str] = (),
-    memlock: str = "unlimited", say: Callable[[str], None] = _say_nothing,
+    memlock: str = "unlimited", network: Path | str | None = None, host: int = 1,
+    say: Callable[[str], None] = _say_nothing,
 ) -> int:
     """Run a command in a fresh guest; its output goes to this process's file descriptors 1 and 2.
 
@@ -43,6 +44,9 @@ def run(
         rwdirs: directories of the host that the guest shares for writing.
         append: further arguments for the guest's kernel.
         memlock: the guest's limit of locked memory in KiB, or ``"unlimited"``.
+        network: a directory in which two guests meet, as hosts 1 and 2: with one, ``rxe0`` is on a network card
+            whose cable leads to the other guest, and has the address 192.0.2.1 or 192.0.2.2.
+        host: which of the two this is.
         say: takes a line of progress.
 
     Returns:
@@ -58,6 +62,7 @@ def run(
         list(command_line), chosen, kvm=bool(acceleration.kvm),
         cpus=command.default_cpus() if cpus is None else cpus, memory=memory,
         rwdirs=[Path(path) for path in rwdirs], append=list(append), memlock=memlock,
+        network=None if network is None else Path(network), host=host,
     )
     command.check(wanted)
     say(f"booting kernel {chosen.version} ({'KVM' if wanted.kvm else 'software emulation, up to a minute'})")

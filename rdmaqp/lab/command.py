@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from rdmaqp.lab.kernel import Kernel
 
+HOSTS = (1, 2)
+_LONGEST_SOCKET = 107  # bytes, of sockaddr_un
 PORTS = ("stdout", "stderr", "status")
 GUEST_SCRIPT = Path(__file__).with_name("guest.sh")
 
@@ -38,7 +40,10 @@ _VIRTME_PATH = re.compile(r"[a-zA-Z0-9_+ /.-]+")  # virtme/commands/run.py, _SAF
 
 @dataclass(frozen=True)
 class Guest:
-    """What to boot and what to run in it."""
+    """What to boot and what to run in it.
+
+    With a *network*, a directory, it is *host* 1 or 2 of the two that meet there; else it is alone.
+    """
 
     command: Sequence[str]
     kernel: Kernel
@@ -48,6 +53,8 @@ class Guest:
     rwdirs: Sequence[Path] = ()
     append: Sequence[str] = ()
     memlock: str = "unlimited"
+    network: Path | None = None
+    host: int = 1
     cwd: Path = field(default_factory=Path.cwd)
 
 
@@ -66,6 +73,7 @@ def check(guest: Guest) -> None:
         raise LabError(f"lab run: --memory {guest.memory!r}: give a number with M or G, as in 512M or 2G")
     if guest.memlock != "unlimited" and not guest.memlock.isdecimal():
         raise LabError(f"lab run: memlock {guest.memlock!r}: give a number of KiB, or 'unlimited'")
+    _check_network(guest)
     shared = [path.resolve() for path in guest.rwdirs]
     for path in shared:
         if not path.is_dir():
@@ -83,6 +91,25 @@ def check(guest: Guest) -> None:
         )
 
 
+def _check_network(guest: Guest) -> None:
+    if guest.host not in HOSTS:
+        raise LabError(f"lab run: --host {guest.host}: a network of guests has the hosts 1 and 2")
+    if guest.network is None:
+        return
+    if not guest.network.is_dir():
+        raise LabError(f"lab run: --network {guest.network}: there is no such directory")
+    longest = max(len(os.fsencode(_socket(guest.network, host))) for host in HOSTS)
+    if longest > _LONGEST_SOCKET or "," in str(guest.network):
+        raise LabError(
+            f"lab run: --network {guest.network}: Unix sockets are made in it, so its path has no comma and at most"
+            f" {_LONGEST_SOCKET - len('/host1')} bytes: take a directory made by mktemp -d"
+        )
+
+
+def _socket(network: Path, host: int) -> str:
+    return str(network.resolve() / f"host{host}")
+
+
 def environment(given: Mapping[str, str], search_path: str) -> dict[str, str]:
     """What of this process's environment the command in the guest gets."""
     kept = {name: value for name, value in given.items() if _PASSED_ON.fullmatch(name)}
@@ -92,7 +119,8 @@ def environment(given: Mapping[str, str], search_path: str) -> dict[str, str]:
 def job(guest: Guest, token: str, env: Mapping[str, str]) -> str:
     """The script that the guest's init runs; a file, since a kernel's command line holds 2048 bytes only."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items())]
-    start = ["exec", "/bin/bash", str(GUEST_SCRIPT), token, guest.memlock, str(guest.cwd), *guest.command]
+    host = "alone" if guest.network is None else str(guest.host)
+    start = ["exec", "/bin/bash", str(GUEST_SCRIPT), token, guest.memlock, host, str(guest.cwd), *guest.command]
     return "\n".join(["#!/bin/bash", *exports, shlex.join(start), ""])
 
 
@@ -128,7 +156,19 @@ def virtme_run(guest: Guest, program: Path, job_file: Path, ports: Mapping[str, 
     for name in PORTS:
         words += ["--qemu-opt=-chardev", f"--qemu-opt=file,id=rdmaqp.{name},path=/proc/self/fd/{ports[name]}",
                   "--qemu-opt=-device", f"--qemu-opt=virtserialport,name=rdmaqp.{name},chardev=rdmaqp.{name}"]
+    if guest.network is not None:
+        words += _cable(guest.network, guest.host)
     return [*words, "--script-sh", shlex.join(["/bin/bash", str(job_file)])]
+
+
+def _cable(network: Path, host: int) -> list[str]:
+    """A network card whose cable leads to the other guest. Datagrams: either guest may come later, or come back."""
+    ends = [_socket(network, host), _socket(network, 3 - host)]
+    Path(ends[0]).unlink(missing_ok=True)  # of a guest that was here before: QEMU binds it anew
+    names = zip(("local", "remote"), ends, strict=True)
+    where = ",".join(f"{name}.type=unix,{name}.path={path}" for name, path in names)
+    return ["--qemu-opt=-netdev", f"--qemu-opt=dgram,id=rdmaqp.net,{where}",
+            "--qemu-opt=-device", f"--qemu-opt=virtio-net-pci,netdev=rdmaqp.net,mac=52:54:00:c0:02:0{host}"]
 
 
 def run_dir_parent(temporary: Path, cache: Path) -> Path:

@@ -1,7 +1,9 @@
 #!/bin/bash
 # Runs inside the guest as root: brings a Soft-RoCE device up, then runs the command.
 #
-#   guest.sh TOKEN MEMLOCK DIRECTORY COMMAND...
+#   guest.sh TOKEN MEMLOCK HOST DIRECTORY COMMAND...
+#
+# HOST is 1 or 2 where two guests meet on a network, else "alone".
 #
 # Three virtio-serial ports lead to the host: rdmaqp.stdout and rdmaqp.stderr carry the command's output, byte for
 # byte, and end with TOKEN; rdmaqp.status carries lines: "stage ...", "failed ...", "ready", "exit N".
@@ -9,11 +11,13 @@
 # token: when the host has seen it on both ports it knows that nothing is missing, and ends the guest itself.
 set -u
 
-token=$1 memlock=$2 directory=$3
-shift 3
+token=$1 memlock=$2 host=$3 directory=$4
+shift 4
 
-address=192.0.2.1/24      # TEST-NET-1 (RFC 5737): never a real network
-peer_address=192.0.2.2/24
+number=1
+[[ $host == alone ]] || number=$host
+address=192.0.2.$number/24      # TEST-NET-1 (RFC 5737): never a real network
+peer_address=192.0.2.2/24       # of a guest that is alone
 ports=/dev/virtio-ports
 root_parts=/run/rdmaqp-root
 root=$root_parts/root
@@ -36,7 +40,7 @@ wait_for_port() {
     local port=/sys/class/infiniband/rxe0/ports/1 state='' gid='' _
     for _ in {1..100}; do
         state=$(<"$port/state") gid=$(<"$port/gids/1")
-        [[ $state == *ACTIVE* && $gid == *ffff:c000:0201 && -c /dev/infiniband/uverbs0 ]] && return 0
+        [[ $state == *ACTIVE* && $gid == *ffff:c000:020$number && -c /dev/infiniband/uverbs0 ]] && return 0
         sleep 0.1
     done
     echo "after 10 s: state '$state', gid 1 '$gid', /dev/infiniband: $(ls /dev/infiniband 2>&1)"
@@ -47,6 +51,20 @@ soft_roce() {
     say "stage loading rdma_rxe"
     step modprobe -a ib_uverbs rdma_rxe veth overlay
     say "stage making the network link"
+    if [[ $host == alone ]]; then
+        own_link
+    else
+        card
+    fi
+    step ip addr add "$address" dev roce0
+    step ip link set roce0 up
+    step ip link set lo up
+    say "stage adding the Soft-RoCE device"
+    step rdma link add rxe0 type rxe netdev roce0
+    step wait_for_port
+}
+
+own_link() {
     # A veth pair whose far end lives in a namespace of its own and answers ARP: addresses resolve as they do on a
     # real network (a dummy device would accept every address). rxe itself works in the first namespace only.
     step ip netns add peer
@@ -54,12 +72,24 @@ soft_roce() {
     step ip -n peer addr add "$peer_address" dev roce0
     step ip -n peer link set roce0 up
     step ip -n peer link set lo up
-    step ip addr add "$address" dev roce0
-    step ip link set roce0 up
-    step ip link set lo up
-    say "stage adding the Soft-RoCE device"
-    step rdma link add rxe0 type rxe netdev roce0
-    step wait_for_port
+}
+
+# The network card, on the cable to the other guest.
+card() {
+    local device=''
+    step modprobe virtio_net
+    step udevadm settle  # which may give it another name
+    device=$(find_card)
+    [[ -n $device ]] || step false "there is no network card of virtio's"
+    step ip link set "$device" down
+    step ip link set "$device" name roce0
+}
+
+find_card() {
+    local path
+    for path in /sys/class/net/*; do
+        [[ $(<"$path/address") != 52:54:00:c0:02:0* ]] || echo "${path##*/}"
+    done
 }
 
 # Makes the root that the command runs in: this machine's files, writable everywhere, and gone with the guest.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import rdmaqp
@@ -68,3 +70,34 @@ def test_atomics_add(device_name: str) -> None:
         rdmaqp.Stream(pairs[0], work, count=100, signal_every=5).run(timeout=60)
         assert int.from_bytes(theirs.buffer, "little") == 100
         assert int.from_bytes(ours.buffer, "little") == 99
+
+
+def not_allowed(context: rdmaqp.Context, access: int) -> tuple[rdmaqp.Stream, Any]:
+    pd, cq = context.alloc_pd(), context.create_cq(64)
+    region = pd.alloc_mr(64)
+    pairs = [pd.create_qp(cq) for _ in range(2)]
+    ends = [qp.endpoint(psn=number) for number, qp in enumerate(pairs)]
+    for qp, local, remote in zip(pairs, ends, reversed(ends), strict=True):
+        qp.connect(local, remote, access=access)
+    work = rdmaqp.Write(region[0:64], rdmaqp.RemoteMemory(region.addr, 64, region.rkey), wr_id=500)
+    return rdmaqp.Stream(pairs[0], work, count=100, window=8), pairs[0]
+
+
+@pytest.mark.parametrize(
+    ("access", "status"),
+    [
+        # The queue pair takes no WRITE at all: no such request (rxe_resp.c, check_op_valid) …
+        (rdmaqp.AccessFlag.LOCAL_WRITE, "REM_INV_REQ_ERR"),
+        # … it does, and the region does not (check_rkey).
+        (rdmaqp.AccessFlag.LOCAL_WRITE | rdmaqp.AccessFlag.REMOTE_WRITE, "REM_ACCESS_ERR"),
+    ],
+)
+def test_a_refused_write_is_named(context: rdmaqp.Context, access: int, status: str) -> None:
+    stream, qp = not_allowed(context, access)
+    with pytest.raises(rdmaqp.CompletionError, match="It was request 0") as caught:
+        stream.run(timeout=60)
+    assert caught.value.status_name == status
+    assert "access-denied" in {cause.cause for cause in caught.value.causes}
+    assert caught.value.wr_id == 500
+    assert stream.completed == 0
+    assert qp.state is rdmaqp.QPState.ERR
