@@ -34,6 +34,9 @@ from .errors import (
     RequestError as RequestError,
 )
 from .errors import (
+    UnaccountedError as UnaccountedError,
+)
+from .errors import (
     VerbsError as VerbsError,
 )
 from .guard import (
@@ -195,6 +198,12 @@ from .verbs.multicast import (
 from .verbs.port import Port as Port
 from .verbs.queue_pair import (
     QueuePair as QueuePair,
+)
+from .verbs.reaped import (
+    Reaped as Reaped,
+)
+from .verbs.reaped import (
+    Undone as Undone,
 )
 from .verbs.records import (
     RECV_DTYPE as RECV_DTYPE,

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.model.arguments import checked
@@ -18,25 +18,21 @@ from rdmaqp.model.attributes import QPAttr
 from rdmaqp.model.enums import AttrMask, QPState, QPType
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.completion import SLICE_NS
+from rdmaqp.verbs.keeping import Keeping
 from rdmaqp.verbs.ledger import RECEIVES, SENDS, Ledger
-from rdmaqp.verbs.moves import Moves
 from rdmaqp.verbs.reaped import Reaped
 from rdmaqp.verbs.work import Send, pack
-
-if TYPE_CHECKING:
-    from rdmaqp.verbs.work_completion import WorkCompletion
+from rdmaqp.verbs.work_completion import WorkCompletion
 
 _STATE = int(AttrMask.STATE)
 
 
-class Reaping(Moves):
+class Reaping(Keeping):
     """How a :class:`~rdmaqp.QueuePair` gets back what it had posted."""
 
     @property
     def cause(self) -> WorkCompletion | None:
         """The first completion since the last RESET that failed and was not only flushed, whoever has polled it."""
-        from rdmaqp.verbs.work_completion import WorkCompletion
-
         return WorkCompletion.from_c(self.raw.cause, self.send_cq) if self.raw.has_cause else None
 
     @checked()
@@ -73,7 +69,7 @@ class Reaping(Moves):
         """To ERR. Soft-RoCE does not look at receives posted in ERR until it is told once more (measured)."""
         if self.last_state is not QPState.ERR:
             self.modify(qp_state=QPState.ERR)
-        elif self.recv_posted and driver_of(self.pd.context.facts.driver).flushes_when_told:
+        elif self.recv_posted and driver_of(self.pd.context.facts.driver).looks_when_told:
             self._apply(QPAttr(qp_state=QPState.ERR), _STATE, QPState.ERR)
 
     def _collect(self, ledger: Ledger, end: float) -> bool:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+import threading
+import time
+
+import pytest
+
 import rdmaqp
 from device.rc_ends import End
 from rdmaqp import QPState, Send
@@ -32,3 +38,127 @@ def test_a_wrong_rkey_is_the_cause_and_everything_behind_it_comes_back(ends: tup
     other = there.qp.reap(timeout=20)
     print(other)
     assert [one.wr_id for one in other.receives] == [0x102 + at for at in range(6)]
+
+
+def pair_of_ends(context: rdmaqp.Context, depth: int, **options: int) -> tuple[End, End]:
+    """Two connected ends with room for *depth* requests; *options* are those of the bring-up."""
+    pd = context.alloc_pd()
+    made = []
+    for _ in range(2):
+        send_cq, recv_cq = context.create_cq(depth + 16), context.create_cq(depth + 16)
+        qp = pd.create_qp(send_cq, recv_cq, max_send_wr=depth, max_recv_wr=depth)
+        made.append(End(qp, send_cq, recv_cq, pd.alloc_mr(4096, rdmaqp.AccessFlag.LOCAL_WRITE)))
+    here, there = made
+    records = [here.qp.endpoint(psn=0x333), there.qp.endpoint(psn=0x444)]
+    here.qp.connect(*records, **options)
+    there.qp.connect(*reversed(records), **options)
+    return here, there
+
+
+IN_FLIGHT = 1000
+
+
+def test_a_thousand_in_flight_are_drained_also_where_few_of_them_tell(context: rdmaqp.Context) -> None:
+    here, there = pair_of_ends(context, IN_FLIGHT + 8)
+    there.qp.post(*(rdmaqp.Recv(there.mr[0:8]) for _ in range(IN_FLIGHT)))
+    work = [Send(here.mr[0:8], wr_id=at, signaled=at % 100 == 50) for at in range(IN_FLIGHT)]
+    here.qp.post(*work)
+    drained = here.qp.drain(timeout=60)
+    assert [wc.wr_id for wc in drained.completions] == list(range(50, IN_FLIGHT, 100))
+    assert (drained.cause, drained.sends, here.qp.outstanding) == (None, (), 0)
+    assert here.qp.state is QPState.RTS
+    assert len(there.received(IN_FLIGHT)) == IN_FLIGHT
+    here.qp.drain(timeout=0)  # at rest
+
+
+def test_a_slow_peer_is_waited_for_and_the_deadline_names_what_is_missing(context: rdmaqp.Context) -> None:
+    here, there = pair_of_ends(context, 32, rnr_retry=7, min_rnr_timer=1)
+    for at in range(20):
+        here.qp.send(here.mr[0:8], wr_id=at)
+    with pytest.raises(rdmaqp.UnaccountedError, match="20 requests are unaccounted for: send 0x0, send 0x1") as caught:
+        here.qp.drain(timeout=0.3)
+    assert [one.wr_id for one in caught.value.unaccounted] == list(range(20))
+    slowly = threading.Thread(target=receive_slowly, args=(there, 20))
+    slowly.start()
+    drained = here.qp.drain(timeout=60)
+    slowly.join()
+    assert [wc.wr_id for wc in drained.completions] == list(range(20))
+    there.received(20)
+
+
+def receive_slowly(there: End, n: int) -> None:
+    for _ in range(n):
+        time.sleep(0.02)
+        there.qp.recv(there.mr[0:8])
+
+
+def test_a_dead_peer_leaves_everything_unknown_and_it_is_posted_again(context: rdmaqp.Context) -> None:
+    here, there = pair_of_ends(context, 32, rnr_retry=7, timeout=8, retry_cnt=1)
+    here.qp.keep_work()
+    there.qp.post(*(rdmaqp.Recv(there.mr[0:8]) for _ in range(4)))
+    here.qp.post(rdmaqp.Recv(here.mr[0:8], wr_id=77))
+    for at in range(4):
+        here.mr.buffer[8 * at : 8 * at + 8] = bytes([at] * 8)
+        here.qp.send(here.mr[8 * at : 8 * at + 8], wr_id=at, signaled=at % 2 == 1)
+    assert [wc.wr_id for wc in here.qp.drain(timeout=30).completions] == [1, 3]
+    there.received(4)
+    there.qp.reset()
+    work = [Send(here.mr[8 * at : 8 * at + 8], wr_id=at, signaled=at == 2) for at in range(4)]
+    here.qp.post(*work)
+    drained = here.qp.drain(timeout=1, flush=True)
+    assert drained.cause is None or drained.cause.status_name == "RETRY_EXC_ERR"
+    assert [one.work for one in drained.sends] == [one.work for one in drained.unknown] == work
+    again = here.qp.reap(timeout=30)
+    assert [one.work for one in again.sends] == work
+    assert [one.wr_id for one in (*drained.receives, *again.receives)] == [77]
+    here.qp.reset()
+    records = [here.qp.endpoint(psn=0x777), there.qp.endpoint(psn=0x888)]
+    there.qp.connect(*reversed(records))
+    here.qp.connect(*records)
+    there.qp.post(*(rdmaqp.Recv(there.mr[8 * at : 8 * at + 8], wr_id=at) for at in range(4)))
+    here.qp.post(*(one.work for one in again.unknown))
+    assert len(here.qp.drain(timeout=30).completions) == 1
+    there.received(4)
+    assert bytes(there.mr.buffer[:32]) == bytes(at for at in range(4) for _ in range(8))
+
+
+def test_an_empty_receive_queue_is_a_cause_that_leaves_the_send_unknown(context: rdmaqp.Context) -> None:
+    here, there = pair_of_ends(context, 32, rnr_retry=1, min_rnr_timer=1)
+    here.qp.send(here.mr[0:8], wr_id=1)
+    here.qp.send(here.mr[0:8], wr_id=2)
+    drained = here.qp.drain(timeout=30)
+    assert drained.cause is not None
+    assert (drained.cause.status_name, drained.cause.wr_id) == ("RNR_RETRY_EXC_ERR", 1)
+    assert [one.wr_id for one in drained.unknown] == [1, 2]
+    assert here.qp.cause == drained.cause
+    there.qp.close()
+
+
+def test_work_posted_in_a_pause_is_held_and_then_runs(context: rdmaqp.Context) -> None:
+    here, there = pair_of_ends(context, 32)
+    there.qp.post(*(rdmaqp.Recv(there.mr[0:8], wr_id=at) for at in range(32)))
+    here.qp.send(here.mr[0:8], wr_id=1)
+    with here.qp.paused(timeout=30) as paused:
+        assert (paused.state, paused.sq_draining) == (QPState.SQD, 0)
+        here.sent(1)
+        here.qp.modify(qp_state="SQD", timeout=10, retry_cnt=5)
+        here.qp.send(here.mr[0:8], wr_id=2)
+        time.sleep(0.3)
+        assert here.send_cq.poll() == []
+    assert [wc.wr_id for wc in here.sent(1)] == [2]
+    there.received(2)
+    with pytest.raises(KeyError), here.qp.paused(timeout=30):
+        raise KeyError
+    assert here.qp.state is QPState.RTS
+    kernel = tuple(int(part) for part in platform.release().split(".")[:2])
+    for _ in range(here.qp.cap.max_send_wr - 1):  # its queue has been gone round once
+        here.qp.send(here.mr[0:8])
+        here.qp.drain(timeout=30)
+        there.qp.recv(there.mr[0:8])
+    if kernel < (6, 2):
+        with here.qp.paused(timeout=30):
+            pass
+    else:
+        with pytest.raises(ValueError, match="may never finish draining"), here.qp.paused():
+            pass
+    assert here.qp.state is QPState.RTS

@@ -253,6 +253,20 @@ static int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_reco
 	return result;
 }
 
+/*
+ * Have the driver look at the send queue. Soft-RoCE holds what was posted in SQD until the next post after RTS; a post
+ * of nothing is one to it, and to others nothing.
+ */
+static void rdmaqp_wake_sends(struct rdmaqp_qp *qp)
+{
+	struct ibv_send_wr *bad;
+
+	if (!enter(&qp->lock))
+		return;
+	ibv_post_send(qp->qp, NULL, &bad);
+	leave(&qp->lock);
+}
+
 /* The number of the first of n receives that may not be posted; n where all may. */
 static uint32_t first_unfit(struct rdmaqp_domain *domain, uint32_t max_sge, const struct rdmaqp_recv_record *records,
 			    uint32_t n)
