@@ -10,7 +10,7 @@ from rdmaqp.errors import DeadlineError, GuardError, RdmaqpError
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import QPState, Transport
-from rdmaqp.verbs._native import native
+from rdmaqp.verbs._native import check, native
 from rdmaqp.verbs.draining import Draining
 from rdmaqp.verbs.modify import kernel_release
 
@@ -69,7 +69,7 @@ class Pausing(Draining):
     def _resume(self) -> None:
         self.modify(qp_state=QPState.RTS)
         if driver_of(self.pd.context.facts.driver).looks_when_told:
-            native().lib.rdmaqp_wake_sends(self.raw)
+            check("write (POST_SEND)", native().lib.rdmaqp_ring_doorbell(self.raw), str(self))
 
     def _cannot_pause(self) -> str:
         """Why SQD is no place to go to; empty where it is one."""

@@ -61,8 +61,6 @@ class Reaping(Keeping):
         ledger = Ledger(self, SENDS | RECEIVES)
         if not self._collect(ledger, end):
             raise ledger.unaccounted(f"in ERR, and within {timeout:g} s not everything was flushed")
-        while ledger.take(0):  # what a shared receive queue's completions have brought last
-            pass
         return ledger.reaped()
 
     def _to_error(self) -> None:
@@ -75,6 +73,8 @@ class Reaping(Keeping):
     def _collect(self, ledger: Ledger, end: float) -> bool:
         """Take completions until everything is through, in slices of time; ``False`` at *end*."""
         closings = self.closings
+        while ledger.take(0):  # also what is accounted for, and was held while others took theirs
+            pass
         while not ledger.is_through:
             self._require_not_closed_since(closings)
             if ledger.needs_marker:
@@ -82,6 +82,8 @@ class Reaping(Keeping):
             left = end - time.monotonic()
             if not ledger.take(int(max(0, min(left * 1e9, SLICE_NS)))) and left <= 0:
                 return ledger.is_through
+        while self.srq is not None and ledger.take(0):  # what it took from the shared queue is not counted
+            pass
         return True
 
     def _mark(self, ledger: Ledger) -> None:
