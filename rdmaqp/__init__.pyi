@@ -183,6 +183,9 @@ from .verbs.events import (
 from .verbs.events import (
     AsyncEvents as AsyncEvents,
 )
+from .verbs.history import (
+    Attempt as Attempt,
+)
 from .verbs.memory import (
     MemoryRegion as MemoryRegion,
 )
@@ -246,6 +249,9 @@ from .verbs.stream import (
 )
 from .verbs.stream import (
     Watch as Watch,
+)
+from .verbs.trace import (
+    trace as trace,
 )
 from .verbs.transfer import (
     transfer as transfer,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import platform
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import rdmaqp
 from device.rc_ends import End
+from forked import Forked
 from rdmaqp import QPState, Send
 
 
@@ -162,3 +166,63 @@ def test_work_posted_in_a_pause_is_held_and_then_runs(context: rdmaqp.Context) -
         with pytest.raises(ValueError, match="may never finish draining"), here.qp.paused():
             pass
     assert here.qp.state is QPState.RTS
+
+
+def test_the_history_is_replayed_by_check(ends: tuple[End, End], tmp_path: Path) -> None:
+    here, _ = ends
+    assert [(one.start.name, one.goal.name, one.result) for one in here.qp.history] == [
+        ("RESET", "INIT", "taken"), ("INIT", "RTR", "taken"), ("RTR", "RTS", "taken"),
+    ]  # fmt: skip
+    lines: list[str] = []
+    file = tmp_path / "calls.jsonl"
+    with rdmaqp.trace(lines.append), rdmaqp.trace(file):
+        with pytest.raises(rdmaqp.GuardError):
+            here.qp.modify(qp_state="RTR")
+        with pytest.raises(rdmaqp.VerbsError):
+            here.qp.modify(qp_state="INIT", port_num=1, pkey_index=0, qp_access_flags=0, policy="off")
+        here.qp.modify(qp_state="RTS", min_rnr_timer=3)
+        here.qp.error()
+    here.qp.reset()
+    assert file.read_text().splitlines() == lines
+    assert [one.result for one in here.qp.history[3:]] == ["refused", "failed", "taken", "taken", "taken"]
+    assert [one.errno for one in here.qp.history[3:]] == [None, 22, None, None, None]
+    assert all(one.duration_ns > 0 for one in here.qp.history)
+    process = Forked(["check", str(file), "--json"])
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, err  # something is refused
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer["verdict"] for answer in answers] == ["refuse", "refuse", "pass", "pass"]
+    assert all(one["id"].startswith("RC queue pair 0x") for one in answers)
+    assert "RTS → RTR refused" in answers[0]["id"]
+    assert {finding["rule"] for finding in answers[0]["findings"]} >= {"transition-illegal"}
+    assert answers[1]["causes"]
+
+
+def test_a_device_is_dead_in_a_forked_child_and_lives_on_in_the_parent(ends: tuple[End, End]) -> None:
+    here, there = ends
+    there.qp.recv(there.mr[0:8])
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        said = []
+        for use in (lambda: here.qp.send(here.mr[0:8]), here.send_cq.poll, lambda: here.qp.state, here.qp.close):
+            try:
+                said.append(str(use()))
+            except BaseException as error:
+                said.append(f"{type(error).__name__}: {error}")
+        try:
+            with rdmaqp.open(here.qp.pd.context.name) as again:
+                said.append(str(again.port(1).query().state.name))
+        except BaseException as error:
+            said.append(repr(error))
+        os.write(writer, json.dumps(said).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        sent, polled, state, closed, again = json.loads(file.read())
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert all(text.startswith("ClosedError: ") and "forked" in text for text in (sent, polled, state))
+    assert (closed, again) == ("None", "ACTIVE")
+    here.qp.send(here.mr[0:8])
+    here.sent()
+    there.received()
