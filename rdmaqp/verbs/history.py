@@ -6,7 +6,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rdmaqp.errors import GuardError, RdmaqpError, VerbsError
 from rdmaqp.model.attributes import enum_value
@@ -16,10 +16,13 @@ from rdmaqp.verbs.pausing import Pausing
 from rdmaqp.verbs.trace import log
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rdmaqp.guard import Policy, Report
     from rdmaqp.model.attributes import QPAttr
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.model.request import Request
+    from rdmaqp.verbs._resource import Resource
 
 #: Calls that a queue pair remembers. Longer stories are for a trace.
 REMEMBERED = 128
@@ -33,7 +36,7 @@ class Attempt(NamedTuple):
         duration_ns: how long it took, asking and judging too.
         start: the state that the queue pair was in.
         attr: the attributes given.
-        bits: the mask.
+        given_mask: the mask, where one was given.
         result: ``"taken"``; ``"refused"`` by the guard; ``"failed"`` in libibverbs, the kernel or the driver.
         error: the first line of what was raised; empty of one that was taken.
         errno: the error number of one that failed.
@@ -44,11 +47,16 @@ class Attempt(NamedTuple):
     duration_ns: int
     start: QPState
     attr: QPAttr
-    bits: int
+    given_mask: int | None
     result: Literal["taken", "refused", "failed"]
     error: str
     errno: int | None
     request: Request | None
+
+    @property
+    def bits(self) -> int:
+        """The mask: as it was given, or as it follows from the attributes."""
+        return self.attr.mask if self.given_mask is None else int(self.given_mask)
 
     @property
     def goal(self) -> QPState:
@@ -74,17 +82,14 @@ class Historian(Pausing):
     #: What the guard was asked in the call that is under way.
     _asked: Request | None = None
 
+    def __init__(self, make: Callable[[], Any], *parents: Resource) -> None:
+        self._attempts: deque[Attempt] = deque(maxlen=REMEMBERED)
+        super().__init__(make, *parents)
+
     @property
     def history(self) -> tuple[Attempt, ...]:
         """The last 128 modify calls, oldest first: taken, refused and failed (:class:`Attempt`)."""
         return tuple(self._attempts)
-
-    @property
-    def _attempts(self) -> deque[Attempt]:
-        found: deque[Attempt] | None = self.__dict__.get("_history")
-        if found is None:
-            found = self.__dict__["_history"] = deque(maxlen=REMEMBERED)
-        return found
 
     def _modify(
         self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None, policy: Policy | str | None = None
@@ -103,13 +108,12 @@ class Historian(Pausing):
         """Keep the objects, and make text of them only where somebody wants it: this is on every call's way."""
         took, asked = time.perf_counter_ns() - clock, self._asked
         start = self.last_state if asked is None or asked.qp.state is None else asked.qp.state
-        result: Literal["taken", "refused", "failed"] = (
-            "taken" if error is None else "refused" if isinstance(error, GuardError) else "failed"
-        )
-        why = "" if error is None else str(error).split("\n", 1)[0]  # the error itself would keep its frames
-        number = error.errno if isinstance(error, VerbsError) else None
-        bits = attr.mask if mask is None else int(mask)
-        attempt = Attempt(began, took, start, attr, bits, result, why, number, asked)
+        if error is None:
+            attempt = Attempt(began, took, start, attr, mask, "taken", "", None, asked)
+        else:  # the error itself would keep its frames
+            number = error.errno if isinstance(error, VerbsError) else None
+            result: Literal["refused", "failed"] = "refused" if isinstance(error, GuardError) else "failed"
+            attempt = Attempt(began, took, start, attr, mask, result, str(error).split("\n", 1)[0], number, asked)
         self._attempts.append(attempt)
         if log.isEnabledFor(logging.INFO):
             log.log(logging.DEBUG if error is None else logging.INFO, "%s: %s", self, attempt)
