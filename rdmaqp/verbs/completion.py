@@ -153,7 +153,7 @@ class CompletionQueue(Resource):
     def take(self, qp_num: int, kinds: int, slice_ns: int = 0) -> list[WorkCompletion]:
         """Completions of queue pair *qp_num* alone, within a slice of time, 64 at most; others' are held for who polls.
 
-        *kinds*: 1 of sends, 2 of receives, 3 both; 4 more: only what is held already. The opcode of one that failed is
+        *kinds*: 1 of sends, 2 of receives, 3 both. The opcode of one that failed is
         SEND or RECV. Raises :class:`ClosedError`, :class:`VerbsError`.
         """
         ffi, lib = native()

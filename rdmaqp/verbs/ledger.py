@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SENDS: Final = 1
 RECEIVES: Final = 2
-_HELD: Final = 4
 
 #: The upper 48 bits of a marker's wr_id: nobody else's, one hopes.
 _MARK: Final = int.from_bytes(b"rdmaqp")

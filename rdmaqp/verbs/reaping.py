@@ -97,6 +97,8 @@ class Reaping(Keeping):
         record = native().ffi.new("struct rdmaqp_send_record[]", 1)
         pack(memoryview(native().ffi.buffer(record)), 0, send.as_record())
         result = self._native_sends(self.raw, record, 1, 0)
+        if send.to is not None:
+            send.to.close()
         if result:
             ledger.no_marker(f"the last send is not signaled, and none could be posted behind it ({self.raw.error})")
 

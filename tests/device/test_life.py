@@ -144,6 +144,8 @@ def test_work_posted_in_a_pause_is_held_and_then_runs(context: rdmaqp.Context) -
     here.qp.send(here.mr[0:8], wr_id=1)
     with here.qp.paused(timeout=30) as paused:
         assert (paused.state, paused.sq_draining) == (QPState.SQD, 0)
+        event = context.async_events.wait(timeout=20)
+        assert (event.type, event.source) == (rdmaqp.AsyncEventType.SQ_DRAINED, here.qp)
         here.sent(1)
         here.qp.modify(qp_state="SQD", timeout=10, retry_cnt=5)
         here.qp.send(here.mr[0:8], wr_id=2)
@@ -158,6 +160,7 @@ def test_work_posted_in_a_pause_is_held_and_then_runs(context: rdmaqp.Context) -
     for _ in range(here.qp.cap.max_send_wr - 1):  # its queue has been gone round once
         here.qp.send(here.mr[0:8])
         here.qp.drain(timeout=30)
+        there.received()
         there.qp.recv(there.mr[0:8])
     if kernel < (6, 2):
         with here.qp.paused(timeout=30):

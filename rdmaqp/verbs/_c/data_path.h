@@ -11,7 +11,6 @@
 #define RDMAQP_STATUS -6 /* a work request failed: qp->failed is its completion, qp->index its number */
 #define RDMAQP_SENDS 1    /* what rdmaqp_take() takes */
 #define RDMAQP_RECEIVES 2
-#define RDMAQP_HELD 4     /* of what is held alone */
 #define RDMAQP_NO_RECORD -7 /* request qp->index has an opcode that a record has no room for */
 
 /* One holder at a time, in the order of asking; once closed, none. */

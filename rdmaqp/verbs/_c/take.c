@@ -93,7 +93,7 @@ static int take_within(struct rdmaqp_cq *cq, const struct taking *taking, int64_
 
 /*
  * Completions of qp_num that are of those kinds, within a slice of time: a count; 0 where none came; -1 with errno and
- * *verb, errno 0 where the queue is closed. With RDMAQP_HELD, only of what is held.
+ * *verb, errno 0 where the queue is closed.
  */
 static int rdmaqp_take(struct rdmaqp_cq *cq, uint32_t qp_num, int kinds, int num_entries, struct ibv_wc *wc,
 		       int64_t slice_ns, const char **verb)
@@ -107,7 +107,7 @@ static int rdmaqp_take(struct rdmaqp_cq *cq, uint32_t qp_num, int kinds, int num
 		return -1;
 	}
 	n = cq->held_count ? take_kept(cq, &taking) : 0;
-	if (!n && !(kinds & RDMAQP_HELD))
+	if (!n)
 		n = take_within(cq, &taking, end, verb);
 	leave(&cq->lock);
 	return n;
