@@ -6,17 +6,16 @@ Everything here is plain integers: this is the part of the guard that each passi
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.guard.report import Report
-from rdmaqp.model.attributes import CODES, FIELDS, QP_ATTR_NAMES, QPAttr
+from rdmaqp.model.attributes import CODES, FIELDS, QP_ATTR_NAMES, QPAttr, what_is_set
 from rdmaqp.model.enums import AttrMask, LinkLayer, QPState, QPType, Transport
 from rdmaqp.model.facts import PortFacts
 from rdmaqp.model.table import TABLE, Rule, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from rdmaqp.guard.drivers import Driver
     from rdmaqp.model.request import Request
@@ -35,23 +34,6 @@ STRIPPED = {
     QPType.XRC_SEND: int(AttrMask.MAX_DEST_RD_ATOMIC | AttrMask.MIN_RNR_TIMER),
     QPType.XRC_RECV: int(AttrMask.MAX_QP_RD_ATOMIC | AttrMask.RETRY_CNT | AttrMask.RNR_RETRY),
 }
-
-
-def _reader() -> Callable[[QPAttr], tuple[dict[str, Any], int]]:
-    """The function that says what is set in a ``QPAttr``, by name, and the mask bits of that.
-
-    It is written out attribute by attribute, as :mod:`dataclasses` writes a constructor: to look for all 25 in a loop
-    takes a fifth of a judgement.
-    """
-    lines = ["def read(attr):", " given, mask = {}, 0"]
-    for name in QP_ATTR_NAMES:
-        lines += [f" if (value := attr.{name}) is not None:", f"  given[{name!r}] = value", f"  mask |= {_BIT[name]}"]
-    made: dict[str, Any] = {}
-    exec("\n".join([*lines, " return given, mask"]), made)  # noqa: S102 - all of it stands here
-    return made["read"]  # type: ignore[no-any-return]
-
-
-_what_is_set = _reader()
 
 
 class Case:
@@ -83,7 +65,7 @@ class Case:
         self.numbers: dict[str, int] = {}
         kind = self.type = qp.type
         state = self.state = qp.state
-        self.given, derived = _what_is_set(attr)
+        self.given, derived = what_is_set(attr)
         mask = derived if request.mask is None else request.mask
         self.derived_mask = derived
         self.mask = mask if mask >= 0 else mask & 0xFFFFFFFF  # as C has it

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from operator import attrgetter, index
+from operator import index
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import MTU, AccessFlag, AttrMask, MigState, QPState
 
 if TYPE_CHECKING:
-    from collections.abc import ItemsView, Mapping
+    from collections.abc import Callable, ItemsView, Mapping
     from enum import IntEnum
 
     from rdmaqp.model.gid import GID
@@ -109,17 +109,19 @@ class QPAttr:
 
     def given(self) -> ItemsView[str, Any]:
         """The fields that are set, as ``(name, value)``, in the order of the C struct."""
-        # Each call pays for this, and both sides have the length of the struct: strict= would only cost.
-        return {name: value for name, value in zip(QP_ATTR_NAMES, _VALUES(self)) if value is not None}.items()  # noqa: B905
+        return what_is_set(self)[0].items()
 
     @property
     def mask(self) -> int:
         """The ``ibv_qp_attr_mask`` that follows from the fields set."""
-        mask = 0
-        for bit, value in zip(_BITS, _VALUES(self)):  # noqa: B905 - as above
-            if value is not None:
-                mask |= bit
-        return mask
+        return what_is_set(self)[1]
+
+    def copied(self, **changes: Any) -> QPAttr:
+        """Another with the same fields, but for *changes*."""
+        made = _copied(self)
+        for name, value in changes.items():
+            setattr(made, name, value)
+        return made
 
 
 class Field(NamedTuple):
@@ -204,8 +206,27 @@ FIELDS: Mapping[str, Field] = MappingProxyType(
 )
 
 QP_ATTR_NAMES: tuple[str, ...] = tuple(field.name for field in fields(QPAttr))
-_VALUES = attrgetter(*QP_ATTR_NAMES)
-_BITS = tuple(FIELDS[name].mask for name in QP_ATTR_NAMES)
+
+
+def _written_out() -> Mapping[str, Callable[[QPAttr], Any]]:
+    """Functions written out attribute by attribute, as :mod:`dataclasses` writes a constructor.
+
+    Each modify call pays for them: to look for all 25 in a loop takes a fifth of a judgement.
+    """
+    lines = ["def what_is_set(attr):", " given, mask = {}, 0"]
+    for name in QP_ATTR_NAMES:
+        lines += [f" if (value := attr.{name}) is not None:", f"  given[{name!r}] = value",
+                  f"  mask |= {FIELDS[name].mask}"]
+    lines += [" return given, mask", "def copied(attr):", " made = new(kind)"]
+    lines += [f" made.{name} = attr.{name}" for name in QP_ATTR_NAMES]
+    made: dict[str, Any] = {"new": object.__new__, "kind": QPAttr}
+    exec("\n".join([*lines, " return made"]), made)  # noqa: S102 - all of it stands here
+    return made
+
+
+#: What is set in a ``QPAttr``: the values by name, and the mask bits that follow.
+what_is_set: Callable[[QPAttr], tuple[dict[str, Any], int]] = _written_out()["what_is_set"]
+_copied: Callable[[QPAttr], QPAttr] = _written_out()["copied"]
 
 #: Mask bit -> the attribute whose value it stands for (ALT_PATH covers four; the address vector leads).
 FIELD_OF_BIT: Mapping[int, Field] = MappingProxyType(

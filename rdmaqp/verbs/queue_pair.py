@@ -183,9 +183,9 @@ class QueuePair(Historian):
             require("modify", "attr", attr, QPAttr)
         if mask is not None and as_int(mask) is None:
             require("modify", "mask", mask, int)
-        if attr is not None:  # a copy: the caller may change his own, and what was judged is kept
-            fields = dict(attr.given()) | fields
-        return self._modify(QPAttr(**fields), mask, policy=policy)
+        # A copy: the caller may change his own, and what was judged is kept.
+        given = QPAttr(**fields) if attr is None else attr.copied(**fields)
+        return self._modify(given, mask, policy=policy)
 
     def _judged_modify(
         self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None, policy: Policy | str | None = None
