@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.model.request import Request
     from rdmaqp.verbs._resource import Resource
+    from rdmaqp.verbs.modify import Transition
 
 #: Calls that a queue pair remembers. Longer stories are for a trace.
 REMEMBERED = 128
@@ -81,6 +82,7 @@ class Historian(Pausing):
 
     #: What the guard was asked in the call that is under way.
     _asked: Request | None = None
+    transitions: list[Transition]
 
     def __init__(self, make: Callable[[], Any], *parents: Resource) -> None:
         self._attempts: deque[Attempt] = deque(maxlen=REMEMBERED)
@@ -115,6 +117,8 @@ class Historian(Pausing):
             result: Literal["refused", "failed"] = "refused" if isinstance(error, GuardError) else "failed"
             attempt = Attempt(began, took, start, attr, mask, result, str(error).split("\n", 1)[0], number, asked)
         self._attempts.append(attempt)
+        if len(self.transitions) > REMEMBERED:  # of a life of many recoveries
+            del self.transitions[0]
         if log.isEnabledFor(logging.INFO):
             log.log(logging.DEBUG if error is None else logging.INFO, "%s: %s", self, attempt)
         if trace.targets and asked is not None:

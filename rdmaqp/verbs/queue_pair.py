@@ -49,7 +49,7 @@ class QueuePair(Historian):
         port_num, pkey_index: what INIT bound it to; ``None`` before.
         local: the record by which ``connect`` or ``activate`` brought it up; ``None`` before.
         sq_draining: 1 while sends were still under way in SQD, when the driver was last asked for the state.
-        transitions: the modify calls that took effect, oldest first.
+        transitions: the last 128 modify calls that took effect, oldest first; ``history`` has the others too.
         report: the guard's answer to the last call.
         calls: the requests that led to RTR and to RTS: what a failed completion is explained by.
     """

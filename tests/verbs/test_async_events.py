@@ -122,6 +122,19 @@ def test_asyncio_waits_for_events_and_a_close_ends_it(null: Null, how: str) -> N
     }  # fmt: skip
 
 
+def interrupted() -> list[Any]:
+    import _thread
+
+    context = rdmaqp.open()
+    threading.Timer(0.2, _thread.interrupt_main).start()
+    start = time.monotonic()
+    return [type(error_of(lambda: next(iter(context.async_events)))).__name__, time.monotonic() - start < PATIENCE]
+
+
+def test_a_signal_ends_the_wait_for_an_event(null: Null) -> None:
+    assert null.run(interrupted) == ["KeyboardInterrupt", True]
+
+
 def left_alive() -> str:
     """The interpreter ends with everything open, a thread that waits for events, and one that waits for completions."""
     one = side(events=True)

@@ -100,12 +100,13 @@ def bad_targets() -> dict[str, Any]:
     for _ in range(200):
         one.qp.to_init()
         one.qp.reset()
-    return {"state": one.qp.state.name, "good": len(good), "errors": errors, "kept": len(one.qp.history)}
+    kept = [len(one.qp.history), len(one.qp.transitions)]
+    return {"state": one.qp.state.name, "good": len(good), "errors": errors, "kept": kept}
 
 
 def test_a_trace_that_breaks_stops_and_the_call_goes_on(null: Null) -> None:
     came = null.run(bad_targets)
-    assert came == {"state": "RESET", "good": 2, "errors": ["TypeError", "FileNotFoundError"], "kept": 128}
+    assert came == {"state": "RESET", "good": 2, "errors": ["TypeError", "FileNotFoundError"], "kept": [128, 128]}
 
 
 def by_environment() -> str:

@@ -293,3 +293,45 @@ def test_where_sqd_means_something_else_it_is_not_entered(null: Null, driver: st
     assert came["error"]["type"] == "ValueError"
     assert why in came["error"]["text"]
     assert came["state"] == "RTS"
+
+
+def of_datagrams() -> dict[str, Any]:
+    one = side(qp_type="UD")
+    one.qp.activate(one.qp.endpoint(psn=1))
+    to = one.qp.destination(one.qp.endpoint(psn=1))
+    for at in range(3):
+        one.qp.send(one.mr[0:8], to=to, wr_id=at, signaled=False)
+    text = said(error_of(one.qp.drain, 1))["text"]
+    before = len(calls("ibv_create_ah")) - len(calls("ibv_destroy_ah"))
+    stub(FLUSH=1, HOLD=1)
+    one.qp.send(one.mr[0:8], to=to, wr_id=7, signaled=False)
+    reaped = one.qp.reap(5)
+    after = len(calls("ibv_create_ah")) - len(calls("ibv_destroy_ah"))
+    return {"text": text, "sends": ids(reaped.sends), "left": one.qp.outstanding, "handles": after - before}
+
+
+def test_datagrams_are_reaped_by_a_marker_that_never_leaves(null: Null) -> None:
+    came = null.run(of_datagrams)
+    assert "UD binds none" in came["text"]
+    assert (came["sends"], came["left"], came["handles"]) == ([7], 0, 0)
+
+
+def refused_in_err() -> dict[str, Any]:
+    """A driver that takes no post in ERR: the sends in silence stay unaccounted for, and the error says why."""
+    one = ready("RTS")
+    facts = rdmaqp.DeviceFacts(name="null0", driver="erdma")
+    one.qp.send(one.mr, wr_id=1)
+    one.qp.send(one.mr, wr_id=2, signaled=False)
+    one.context.__dict__["facts"] = facts
+    error = error_of(one.qp.reap, 0.1)
+    assert isinstance(error, rdmaqp.UnaccountedError)
+    return {
+        "text": str(error), "missing": ids(error.unaccounted), "good": ids(error.reaped.completions),
+        "late": isinstance(error, TimeoutError),
+    }  # fmt: skip
+
+
+def test_a_driver_that_takes_no_post_in_err_leaves_silent_sends_unaccounted_for(null: Null) -> None:
+    came = null.run(refused_in_err)
+    assert (came["missing"], came["good"], came["late"]) == ([2], [1], True)
+    assert "this driver takes no further one in ERR" in came["text"]
