@@ -1,0 +1,229 @@
+"""A failure that a log tells of, asked of the judge: the request it makes, the causes, what to ask the machine next.
+
+A log has little of the call: what it does not have is never judged, and named as such.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.errors import errno_name
+from rdmaqp.guard import check
+from rdmaqp.guard.cause import Cause, Sheet
+from rdmaqp.guard.creation import About
+from rdmaqp.guard.diagnosis import diagnose
+from rdmaqp.guard.errnos import ANSWERS, OF_ADDRESS
+from rdmaqp.guard.logs.asking import commands
+from rdmaqp.guard.logs.happened import EVENTS, UNNUMBERED
+from rdmaqp.guard.logs.words import driver_of, link_of
+from rdmaqp.guard.report import Report
+from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
+from rdmaqp.model.enums import DriverType, LinkLayer, QPState, QPType, WCStatus
+from rdmaqp.model.gid import GID, GidEntry
+from rdmaqp.model.request import (
+    Completion,
+    DeviceFacts,
+    PortFacts,
+    Post,
+    ProcessFacts,
+    QPCap,
+    QPFacts,
+    Registration,
+    Request,
+)
+from rdmaqp.model.request import Failure as Failed
+
+if TYPE_CHECKING:
+    from rdmaqp.guard.logs.reader import Failure
+
+_NEEDS = "the call's attributes and mask, which a log does not have"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a failure comes to.
+
+    Attributes:
+        title: in words.
+        request: as ``rdmaqp check`` reads it; ``None`` where the message says its reason by itself.
+        causes: proved, likely, ruled out.
+        untold: what the log does not say, and where it would be found; empty where nothing essential is missing.
+        ask: commands that ask the machine next.
+    """
+
+    title: str
+    request: Request | None
+    causes: tuple[Cause, ...]
+    untold: str
+    ask: tuple[str, ...]
+
+
+def explain(failure: Failure) -> Explanation:
+    """Why it failed, as far as the log goes."""
+    known = _completed(failure.known)
+    what, sheet = failure.pattern.what, Sheet()
+    request = _request(what, known)
+    for reason in failure.pattern.reasons:
+        sheet.add(*reason)
+    if failure.pattern.innocent:
+        sheet.rule_out(failure.pattern.innocent, failure.pattern.because)
+    untold = ""
+    if what == "event" and known.get("event") in EVENTS:
+        for reason in EVENTS[known["event"]]:
+            sheet.add(*reason)
+    elif request is not None and not failure.pattern.reasons:
+        untold = _judged(request, known, sheet)
+    if failure.earlier is not None:
+        sheet.add("flush-consequence", "proved", f"line {failure.earlier} of this log has an earlier failure")
+    causes = sheet.causes()
+    return Explanation(_title(failure, known), request, causes, untold, commands(causes, known, what))
+
+
+def _completed(known: dict[str, Any]) -> dict[str, Any]:
+    """*known*, with what follows from it."""
+    device = known.get("device")
+    if isinstance(device, str):
+        known.setdefault("driver", driver_of(device))
+        known.setdefault("link", link_of(device))
+    for name in ("gid", "peer_gid"):  # an IPv4 address is RoCE's
+        if isinstance(known.get(name), GID) and known[name].is_ipv4_mapped and not known.get("link"):
+            known["link"] = "ETHERNET"
+    if known.get("errno") in OF_ADDRESS and known.get("goal") is None:
+        known["goal"] = QPState.RTR  # no other step looks for an address
+    return {name: value for name, value in known.items() if value is not None}
+
+
+# ---------------------------------------------------------------------- the request
+
+
+def _request(what: str, known: dict[str, Any]) -> Request | None:
+    kind = known.get("type")
+    own = kind if isinstance(kind, DriverType) else None
+    link = known.get("link")
+    shared: dict[str, Any] = {
+        "qp": QPFacts(type=QPType.DRIVER if own else kind, driver_type=own, state=known.get("state"),
+                      qp_num=known.get("qp_num"), port_num=known.get("port")),
+        "device": DeviceFacts(name=known.get("device"), driver=known.get("driver")),
+        "port": PortFacts(num=known.get("port"), link_layer=LinkLayer[link] if link else None),
+        "process": ProcessFacts(memlock=known.get("memlock")),
+    }  # fmt: skip
+    number = known.get("errno")
+    if number is not None:
+        shared["failed"] = Failed(number)
+    if what == "modify":
+        return _modify(known, shared)
+    if what == "completion" and known.get("status"):
+        how = Completion(status=int(known["status"]), vendor_err=known.get("vendor_err"))
+        return Request(**shared | {"post": Post(queue="send"), "completion": how, "failed": None})
+    acts: dict[str, dict[str, Any]] = {
+        "create": {"create": QPCap()}, "post": {"post": Post(queue=known.get("queue", "send"))},
+        "ah": {"ah": _vector(known)},
+        "reg_mr": {"reg_mr": Registration(length=known.get("length"), access=known.get("access"))},
+    }  # fmt: skip
+    return Request(**shared, **acts[what]) if what in acts else None
+
+
+def _modify(known: dict[str, Any], shared: dict[str, Any]) -> Request:
+    goal = known.get("goal")
+    attr = QPAttr(qp_state=goal, dest_qp_num=known.get("dest_qp_num"))
+    if goal is QPState.RTR:
+        attr.ah_attr = _vector(known)
+        own = known.get("gid")
+        if own is not None:
+            index = known.get("gid_index", 0)
+            shared["gids"] = {index: GidEntry(index, own)}
+    return Request(attr=attr, **shared)
+
+
+def _vector(known: dict[str, Any]) -> AddressVector:
+    """The address vector as far as it is known: where no index is, the kernel's look-up of it can't be spoken of."""
+    address = AddressVector(port_num=known.get("port", 1))
+    if "gid_index" in known or ("peer_gid" in known and known.get("errno") in OF_ADDRESS):
+        target: Any = known.get("peer_gid")  # None is "not known" to the judge
+        address.grh = GlobalRoute(dgid=target, sgid_index=known.get("gid_index", 0))
+    return address
+
+
+# ---------------------------------------------------------------------- the judge
+
+
+def _judged(request: Request, known: dict[str, Any], sheet: Sheet) -> str:
+    """Ask the judge; returns what it would have needed of the log."""
+    if request.completion is not None:
+        _note(sheet, diagnose(request, Report(About("queue pair", request, "ibv_poll_cq"))))
+        return ""
+    report = check(request)
+    decided = _decided(request, known)
+    report.findings = [finding for finding in report.findings if finding.rule in decided]
+    if request.failed is not None:
+        act = "modify" if request.attr is not None else None
+        skipped = {skip.rule for skip in report.skipped}
+        for rule in ANSWERS["modify"].get(request.failed.errno, {}) if act else ():
+            if rule not in decided and rule not in skipped:
+                report.skip(rule, _NEEDS)
+        _note(sheet, diagnose(request, report))
+        return ""
+    for finding in report.errors:
+        sheet.add(finding.rule, "likely", f"{finding.field}: {finding.message}")
+    for reason in UNNUMBERED.get(known.get("goal"), ()) if request.attr is not None else ():
+        sheet.add(*reason)
+    return (
+        "the error number: the program does not print it. `strace -f -e trace=ioctl,write -Z PROGRAM` shows it (the "
+        "last call on /dev/infiniband/uverbs…), and `rdmaqp explain EINVAL ETIMEDOUT` what each says"
+    )
+
+
+def _note(sheet: Sheet, causes: tuple[Cause, ...]) -> None:
+    for cause in causes:
+        sheet.add(*cause)
+
+
+def _decided(request: Request, known: dict[str, Any]) -> frozenset[str]:
+    """The rules that could be asked in full with what the log has."""
+    rules: set[str] = set()
+    if {"state", "goal", "type"} <= known.keys():
+        rules |= {"transition-illegal", "transition-driver", "transition-needs-cm"}
+    if {"type", "driver"} <= known.keys():
+        rules.add("qp-type-unsupported")
+    if request.attr is not None and request.attr.ah_attr is not None and request.attr.ah_attr.grh is not None:
+        rules.add("grh-missing")
+        if "peer_gid" in known:
+            rules.add("dgid-invalid")
+        if {"gid", "gid_index"} <= known.keys():
+            rules |= {"sgid-empty", "sgid-range"}
+        if {"gid", "peer_gid", "link"} <= known.keys():
+            rules.add("gid-family-mismatch")
+    return frozenset(rules)
+
+
+# ---------------------------------------------------------------------- words
+
+_VERBS = {"create": "ibv_create_qp", "reg_mr": "ibv_reg_mr", "ah": "ibv_create_ah", "modify": "ibv_modify_qp"}
+
+
+def _title(failure: Failure, known: dict[str, Any]) -> str:
+    what, program = failure.pattern.what, failure.pattern.program
+    if what == "completion":
+        status = known.get("status")
+        name = getattr(status, "name", None) or _status_name(status)
+        vendor = f", vendor_err {known['vendor_err']:#x}" if "vendor_err" in known else ""
+        return f"{program}: a completion failed: {name} ({int(status) if status else '?'}){vendor}"
+    if what == "event":
+        return f"{program}: asynchronous event {known['event'].name}" if "event" in known else f"{program}: an event"
+    if what == "told":
+        return f"{program}: {failure.pattern.name.replace('-', ' ')}"
+    verb = _VERBS.get(what) or f"ibv_post_{known.get('queue', 'send')}"
+    if program.startswith("kernel"):
+        verb = "a firmware command"
+    where = ""
+    if what == "modify":
+        start = known["state"].name + " → " if "state" in known else "to "
+        where = f" {start}{known['goal'].name}" if "goal" in known else ""
+    number = known.get("errno")
+    said = f": {errno_name(number)} ({number})" if number else ", and the log does not say how"
+    return f"{program}: {verb}{where} failed{said}"
+
+
+def _status_name(status: int | None) -> str:
+    return WCStatus(status).name if status in set(map(int, WCStatus)) else "a status that the log does not say"
