@@ -24,6 +24,7 @@ COMMANDS = {
     "bench": "latency, bandwidth and message rate, as perftest measures them",
     "check": "judge requests, one JSON object a line",
     "diagnose": "why a queue pair failed, from the log of a program or of the kernel",
+    "doctor": "what of this machine stands in the way of RDMA, and how to mend it",
     "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
     "diagram": "the state machine of a type, in the terminal or as a picture",
     "walk": "a queue pair to operate by hand, imagined or real",
