@@ -25,6 +25,7 @@ COMMANDS = {
     "check": "judge requests, one JSON object a line",
     "diagnose": "why a queue pair failed, from the log of a program or of the kernel",
     "doctor": "what of this machine stands in the way of RDMA, and how to mend it",
+    "watch": "the kernel's queue pairs, live",
     "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
     "diagram": "the state machine of a type, in the terminal or as a picture",
     "walk": "a queue pair to operate by hand, imagined or real",
