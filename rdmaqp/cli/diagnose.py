@@ -110,9 +110,9 @@ class Telling:
         if isinstance(found, Stranger):
             self.count["not known"] += 1
             if self._as_json:
-                _print_line({"file": self.name, "line": found.line, "not_known": found.text})
+                _print_line({"file": self.name, "line": found.first, "not_known": found.text})
             elif self.count["not known"] <= _STRANGERS:
-                out.print(Text(f"{self.name}:{found.line}  not known here: {found.text}\n", "dim"), soft_wrap=True)
+                out.print(Text(f"{self.name}:{found.first}  not known here: {found.text}\n", "dim"), soft_wrap=True)
             return
         self.count["failures"] += 1
         same = frozenset((name, value) for name, value in found.known.items() if name not in _VOLATILE)
@@ -131,6 +131,7 @@ class Telling:
             _print_line(_as_dict(self.name, found, explained))
         else:
             out.print(_as_text(self.name, found, explained), soft_wrap=True)
+            out.print()
         sys.stdout.flush()
 
     def summary(self) -> None:
@@ -171,7 +172,7 @@ def _as_text(name: str, failure: Failure, explained: Explanation) -> Text:
         text.append(f"\n    {row}", style)
     for place, command in enumerate(explained.ask):
         text.append(f"\n    {'ask next' if not place else '':10} {command}", "green")
-    text.append(f"\n    {'known by':10} {failure.pattern.name}: {failure.pattern.source}\n", "dim")
+    text.append(f"\n    {'known by':10} {failure.pattern.name}: {failure.pattern.source}", "dim")
     return fitted(text, max(out.width - 1, 60))
 
 

@@ -138,6 +138,39 @@ def test_lines_of_processes_that_write_at_once_are_kept_apart() -> None:
     assert {(each.known["device"], each.known["qp_num"]) for each in found} == {("mlx5_0", 11), ("mlx5_1", 22)}
 
 
+def test_failures_come_in_the_order_of_their_lines() -> None:
+    text = "\n".join(case.text for case in CASES)
+    found = read(text)
+    assert [each.first for each in found] == sorted(each.first for each in found)
+    assert len(found) >= len(CASES) - 5
+
+
+def test_each_warning_of_a_library_is_one() -> None:
+    text = ("libibverbs: Warning: couldn't load driver 'libx-rdmav34.so': no\n"
+            "libibverbs: Warning: RLIMIT_MEMLOCK is 1 bytes.")  # fmt: skip
+    assert [each.names for each in failures(text)] == [["verbs-load"], ["verbs-memlock"]]
+
+
+def test_what_one_run_said_is_not_told_of_the_next() -> None:
+    run = (" Number of qps   : 1            Device         : {0}\n Link type       : {1}\n"
+           "Failed to modify QP 59 to RTR\n")  # fmt: skip
+    first, second = failures(run.format("mlx5_0", "Ethernet") + run.format("mlx5_1", "IB").replace("Link type", "Mtu"))
+    assert (first.known["device"], first.known["link"]) == ("mlx5_0", "ETHERNET")
+    assert second.known["device"] == "mlx5_1"
+    assert "link" not in second.known
+
+
+def test_a_missing_route_of_ipv4_times_out_too() -> None:
+    line = ("NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, "
+            "next "
+            "state RTR, local GID index 3, local GID {0}, remote GID {1}")  # fmt: skip
+    four, six = ("::ffff:192.0.2.6", "::ffff:192.0.2.7"), ("2001:db8::6", "2001:db8::7")
+    for (ours, theirs), standing in ((four, "likely"), (six, "ruled-out")):
+        (failure,) = failures(line.format(ours, theirs))
+        causes = {cause.cause: cause.standing for cause in explain(failure).causes}
+        assert causes["route-missing"] == standing
+
+
 def test_a_flush_points_to_the_line_of_the_first_failure() -> None:
     text = "\n".join([
         "rdma.c:2026: *ERROR*: CQ error on CQ 0x2a, Request 0x1 (10): remote access error",

@@ -30,6 +30,7 @@ ASK: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "grh-missing": _GIDS, "gid-family-mismatch": _GIDS, "dgid-invalid": _GIDS, "peer-gid-type": _GIDS,
     "port-inactive": _PORT, "device-missing": _DOCTOR, "provider-missing": ("rdmaqp doctor",
                                                                          "ldconfig -p | grep -e libibverbs -e rdmav"),
+    "flush-consequence": ("grep -n -i -m1 -e 'status' -e 'completion' LOG    # the first failure, of any rank",),
     "firmware-refused": _DMESG, "driver-refused": _DMESG,
     "memlock-limit": ("ulimit -l", "grep -i 'locked memory' /proc/PID/limits"),
     "qp-limit": ("rdma resource show", "rdma resource show qp"), "create-over-limit": ("ibv_devinfo -v -d {device}",),

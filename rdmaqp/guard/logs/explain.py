@@ -5,6 +5,7 @@ A log has little of the call: what it does not have is never judged, and named a
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from rdmaqp.guard.diagnosis import diagnose
 from rdmaqp.guard.errnos import ANSWERS, OF_ADDRESS
 from rdmaqp.guard.logs.asking import commands
 from rdmaqp.guard.logs.happened import EVENTS, UNNUMBERED
+from rdmaqp.guard.logs.pattern import Reason
 from rdmaqp.guard.logs.words import driver_of, link_of
 from rdmaqp.guard.report import Report
 from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
@@ -37,6 +39,19 @@ from rdmaqp.model.request import Failure as Failed
 if TYPE_CHECKING:
     from rdmaqp.guard.logs.reader import Failure
 
+#: A command without a syndrome never came to the firmware.
+_UNASKED_FIRMWARE = (
+    Reason("driver-refused", "likely", "the syndrome is 0: the firmware was not asked, the kernel refused the command "
+                                       "(its "
+           "arguments, the process's rights, a driver older than the library)"),
+)
+_NO_ROUTE = ("or there is no route: an IPv4 address is then looked for on the net device's own link (measured on Linux "
+             "6.1 and 6.12), where nobody answers")  # fmt: skip
+#: Asked of an address vector, which only a call to RTR carries.
+_OF_VECTOR = frozenset({
+    "grh-missing", "sgid-range", "sgid-empty", "sgid-driver", "sgid-netdev", "gid-family-mismatch", "dgid-invalid",
+    "dlid-invalid", "alt-path-roce", "mtu-over-active",
+})  # fmt: skip
 _NEEDS = "the call's attributes and mask, which a log does not have"
 
 
@@ -64,7 +79,8 @@ def explain(failure: Failure) -> Explanation:
     known = _completed(failure.known)
     what, sheet = failure.pattern.what, Sheet()
     request = _request(what, known)
-    for reason in failure.pattern.reasons:
+    reasons = _UNASKED_FIRMWARE if known.get("syndrome") == 0 else failure.pattern.reasons
+    for reason in reasons:
         sheet.add(*reason)
     if failure.pattern.innocent:
         sheet.rule_out(failure.pattern.innocent, failure.pattern.because)
@@ -72,12 +88,13 @@ def explain(failure: Failure) -> Explanation:
     if what == "event" and known.get("event") in EVENTS:
         for reason in EVENTS[known["event"]]:
             sheet.add(*reason)
-    elif request is not None and not failure.pattern.reasons:
+    elif request is not None and not reasons:
         untold = _judged(request, known, sheet)
     if failure.earlier is not None:
         sheet.add("flush-consequence", "proved", f"line {failure.earlier} of this log has an earlier failure")
-    causes = sheet.causes()
-    return Explanation(_title(failure, known), request, causes, untold, commands(causes, known, what))
+    causes = tuple(cause for cause in sheet.causes() if "made" not in known or cause.cause != "qp-limit")
+    title = _title(failure, known)
+    return Explanation(title, request, causes, untold, commands(causes, known, what))
 
 
 def _completed(known: dict[str, Any]) -> dict[str, Any]:
@@ -157,11 +174,10 @@ def _judged(request: Request, known: dict[str, Any], sheet: Sheet) -> str:
     decided = _decided(request, known)
     report.findings = [finding for finding in report.findings if finding.rule in decided]
     if request.failed is not None:
-        act = "modify" if request.attr is not None else None
-        skipped = {skip.rule for skip in report.skipped}
-        for rule in ANSWERS["modify"].get(request.failed.errno, {}) if act else ():
-            if rule not in decided and rule not in skipped:
-                report.skip(rule, _NEEDS)
+        if request.attr is not None:
+            _leave_open(report, request.failed.errno, decided, known)
+        if request.failed.errno == errno.ETIMEDOUT and request.attr is not None and _may_be_ipv4(known):
+            sheet.add("route-missing", "likely", _NO_ROUTE)
         _note(sheet, diagnose(request, report))
         return ""
     for finding in report.errors:
@@ -172,6 +188,20 @@ def _judged(request: Request, known: dict[str, Any], sheet: Sheet) -> str:
         "the error number: the program does not print it. `strace -f -e trace=ioctl,write -Z PROGRAM` shows it (the "
         "last call on /dev/infiniband/uverbs…), and `rdmaqp explain EINVAL ETIMEDOUT` what each says"
     )
+
+
+def _leave_open(report: Report, number: int, decided: frozenset[str], known: dict[str, Any]) -> None:
+    """Name the rules that answer *number* and could not be asked."""
+    skipped = {skip.rule for skip in report.skipped}
+    elsewhere = _OF_VECTOR if known.get("goal", QPState.RTR) is not QPState.RTR else frozenset()
+    for rule in ANSWERS["modify"].get(number, {}):
+        if rule not in decided and rule not in skipped and rule not in elsewhere:
+            report.skip(rule, _NEEDS)
+
+
+def _may_be_ipv4(known: dict[str, Any]) -> bool:
+    ends = [known[name] for name in ("gid", "peer_gid") if isinstance(known.get(name), GID)]
+    return known.get("link") != "INFINIBAND" and all(end.is_ipv4_mapped for end in ends)
 
 
 def _note(sheet: Sheet, causes: tuple[Cause, ...]) -> None:
@@ -212,8 +242,8 @@ def _title(failure: Failure, known: dict[str, Any]) -> str:
     if what == "event":
         return f"{program}: asynchronous event {known['event'].name}" if "event" in known else f"{program}: an event"
     if what == "told":
-        return f"{program}: {failure.pattern.name.replace('-', ' ')}"
-    verb = _VERBS.get(what) or f"ibv_post_{known.get('queue', 'send')}"
+        return f"{program}: {failure.pattern.reasons[0].cause}"
+    verb = known.get("made") or _VERBS.get(what) or f"ibv_post_{known.get('queue', 'send')}"
     if program.startswith("kernel"):
         verb = "a firmware command"
     where = ""

@@ -17,12 +17,12 @@ from rdmaqp.guard.logs.words import read
 from rdmaqp.model.enums import WCStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rdmaqp.guard.logs.pattern import Pattern
 
 #: So many lines after its last one a failure is told: what comes later is another.
 _NEAR = 8
+#: Another message of the same failure follows at once; and no failure is told in more lines than this.
+_NEXT, _MOST = 2, 200
 #: Speakers and facts that are remembered: a log of many thousand processes must not fill the memory.
 _MANY = 256
 #: Characters of a line that are looked at: no message is longer.
@@ -77,7 +77,7 @@ class Failure:
 class Stranger(NamedTuple):
     """A line that speaks of a failure of RDMA, and that nobody here knows."""
 
-    line: int
+    first: int
     text: str
 
 
@@ -89,52 +89,71 @@ class Reader:
         self._open: OrderedDict[tuple[str, str], Failure] = OrderedDict()
         self._facts: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
         self._broken: int | None = None  # the first failure that was no flush
+        self._ready: list[Failure | Stranger] = []
 
-    def feed(self, line: str) -> Iterator[Failure | Stranger]:
-        """The next line."""
+    def feed(self, line: str) -> list[Failure | Stranger]:
+        """Take the next line; what is complete by now, in the order of the lines."""
         self._number += 1
         line = line[:_LONGEST].rstrip()
         if not may_matter(line):
-            return
+            return []
         line = _COLOURS.sub("", line)
-        yield from self._done(self._number - _NEAR)
+        self._done(self._number - _NEAR)
         for pattern in PATTERNS:
             found = pattern.match(line)
             if found is not None:
-                yield from self._take(pattern, read(found), line)
-                return
-        if SUSPECT.search(line):
-            yield Stranger(self._number, line.strip()[:_SHOWN])
+                self._take(pattern, read(found), line)
+                break
+        else:
+            if SUSPECT.search(line):
+                self._ready.append(Stranger(self._number, line.strip()[:_SHOWN]))
+        return self._in_order()
 
     def skip(self) -> None:
         """The next line was not read: it counts all the same."""
         self._number += 1
 
-    def close(self) -> Iterator[Failure]:
+    def close(self) -> list[Failure | Stranger]:
         """What is still open: nothing more comes, or not soon."""
-        yield from self._done(self._number + 1)
+        self._done(self._number + 1)
+        return self._in_order()
 
-    def _done(self, before: int) -> Iterator[Failure]:
-        for key in [key for key, failure in self._open.items() if failure.last < before]:
-            yield self._open.pop(key)
+    def _done(self, before: int) -> None:
+        """Close what had its last line *before*."""
+        late = [key for key, each in self._open.items() if each.last < before or each.first < before - _MOST]
+        self._ready += [self._open.pop(key) for key in late]
 
-    def _take(self, pattern: Pattern, told: dict[str, Any], line: str) -> Iterator[Failure]:
+    def _in_order(self) -> list[Failure | Stranger]:
+        """What no open failure is before."""
+        if not self._ready:
+            return []
+        first = min((failure.first for failure in self._open.values()), default=self._number + 1)
+        given = sorted((each for each in self._ready if each.first < first), key=lambda each: each.first)
+        self._ready = [each for each in self._ready if each.first >= first]
+        return given
+
+    def _take(self, pattern: Pattern, told: dict[str, Any], line: str) -> None:
         who = _SPEAKER.search(line)
         key = (pattern.program, next(filter(None, who.groups()), "") if who else "")
         if pattern.what == "facts":
             self._remember(key, told)
             return
         there = self._open.get(key)
-        joins = there is not None and (pattern.what == "more" or _goes_with(there, pattern))
+        joins = there is not None and (pattern.what == "more" or self._goes_with(there, pattern))
         if there is not None and joins and there.add(self._number, pattern, told):
             return
         if pattern.what == "more":
             return
         if there is not None:
-            yield self._open.pop(key)
+            self._ready.append(self._open.pop(key))
         self._open[key] = self._new(pattern, told, line, key)
         if len(self._open) > _MANY:
-            yield self._open.popitem(last=False)[1]
+            self._ready.append(self._open.popitem(last=False)[1])
+
+    def _goes_with(self, there: Failure, pattern: Pattern) -> bool:
+        """Whether another message of the same failure follows, and not the same one of another."""
+        is_one = pattern.what in ("modify", "completion") and pattern.what == there.pattern.what
+        return is_one and pattern.name not in there.names and self._number - there.last <= _NEXT
 
     def _new(self, pattern: Pattern, told: dict[str, Any], line: str, key: tuple[str, str]) -> Failure:
         flushed = told.get("status") == WCStatus.WR_FLUSH_ERR
@@ -146,6 +165,8 @@ class Reader:
 
     def _remember(self, key: tuple[str, str], told: dict[str, Any]) -> None:
         facts = self._facts.setdefault(key, {})
+        if told.pop("fresh", None):
+            facts.clear()
         self._facts.move_to_end(key)
         if "side_gid" in told:  # perftest's line of a GID belongs to the address above it
             gid = read({"gid": told.pop("side_gid")}).get("gid")
@@ -153,8 +174,3 @@ class Reader:
         facts.update(told)
         if len(self._facts) > _MANY:
             self._facts.popitem(last=False)
-
-
-def _goes_with(there: Failure, pattern: Pattern) -> bool:
-    """Whether another message of the same failure follows, and not the same one of another."""
-    return pattern.what == there.pattern.what and pattern.name not in there.names

@@ -62,7 +62,7 @@ MLX5 = (
 RXE = (
     Pattern(
         "rxe-mask", "kernel, rxe", "told", "invalid mask or state",
-        r"(?:{device}: )?(?:qp#{qpn} \w+: )?invalid mask or state",
+        r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid mask or state",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr()",
         reasons=(
             likely("mask-missing", "the state table refused: too few attributes for this arrow"),
@@ -73,7 +73,7 @@ RXE = (
     ),
     Pattern(
         "rxe-rd-atomic", "kernel, rxe", "told", "invalid max_rd_atomic",
-        r"(?:{device}: )?(?:qp#{qpn} \w+: )?invalid max_rd_atomic \d+ > \d+",
+        r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid max_rd_atomic \d+ > \d+",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr()",
         reasons=(
             proved("rd-atomic-over-device", "max_rd_atomic is above what the device has (the second number)"),
@@ -82,7 +82,7 @@ RXE = (
     ),
     Pattern(
         "rxe-timeout", "kernel, rxe", "told", "timeout",
-        r"(?:{device}: )?(?:qp#{qpn} \w+: )?invalid (?:QP )?(?:alt )?timeout \d+ > 31",
+        r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid (?:QP )?(?:alt )?timeout \d+ > 31",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr()",
         reasons=(
             proved("value-range", "timeout is a code of 0…31, not a time"),
@@ -91,7 +91,7 @@ RXE = (
     ),
     Pattern(
         "rxe-mtu", "kernel, rxe", "told", "invalid mtu (",
-        r"(?:{device}: )?(?:qp#{qpn} \w+: )?invalid mtu \(\d+\) > \(\d+\)",
+        r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid mtu \(\d+\) > \(\d+\)",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr()",
         reasons=(
             proved("mtu-over-active", "path_mtu is above the port's (the second number): raise the net device's MTU, "
@@ -101,7 +101,7 @@ RXE = (
     ),
     Pattern(
         "rxe-cap", "kernel, rxe", "told", "invalid ",
-        r"(?:{device}: )?(?:qp#{qpn} \w+: )?invalid (?:send|recv) (?:wr|sge) = \d+ > \d+",
+        r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid (?:send|recv) (?:wr|sge) = \d+ > \d+",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_cap()",
         reasons=(
             proved("create-over-limit", "more was asked than the device has (the second number)"),
@@ -110,7 +110,7 @@ RXE = (
     ),
     Pattern(
         "rxe-inline", "kernel, rxe", "told", "invalid max inline data",
-        r"(?:{device}: )?(?:qp#{qpn} \w+: )?invalid max inline data = \d+ > \d+",
+        r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid max inline data = \d+ > \d+",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_cap()",
         reasons=(
             proved("create-over-limit", "max_inline_data is above what the device has (the second number)"),

@@ -74,6 +74,7 @@ PERFTEST = (
         "perftest-device", "perftest", "facts", "Device         :",
         r"\bDevice\s+: {device}",
         "linux-rdma/perftest src/perftest_parameters.c, ctx_print_test_info()",
+        fresh="yes",
     ),
     Pattern(
         "perftest-type", "perftest", "facts", "Connection type :",

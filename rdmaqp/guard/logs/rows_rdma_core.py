@@ -56,6 +56,7 @@ EXAMPLES = (
         "pingpong-local", "rdma-core examples", "facts", "local address:",
         r"local address:\s+LID 0x[0-9a-f]+, QPN {qpn}, (?:PSN 0x[0-9a-f]+, |PSN 0x[0-9a-f]+: )?GID {gid}",
         "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
+        fresh="yes",
     ),
     Pattern(
         "pingpong-remote", "rdma-core examples", "facts", "remote address:",

@@ -88,7 +88,7 @@ UCX = (
         "ucx-create-cq", "UCX", "create", "ibv_create_cq(",
         r"ibv_create_cq\(cqe=\d+\) failed: {error}",
         "openucx/ucx src/uct/ib/base/ib_iface.c; openucx/ucx#8229",
-        made="completion queue",
+        made="ibv_create_cq",
     ),
     Pattern(
         "ucx-create-ah", "UCX", "ah", "ibv_create_ah(",
