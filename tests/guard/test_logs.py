@@ -7,6 +7,7 @@ program's format string makes it.
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,6 +202,22 @@ def test_colours_and_long_and_odd_lines() -> None:
     assert len(failures("\x1b[31mFailed to modify QP 59 to RTR\x1b[0m")) == 1
     assert failures("QP " * 100_000 + "Failed to modify QP 59 to RTR") == []
     assert failures("ibv_ \udcff\x00 �� failed") == []
+
+
+def test_whatever_comes_is_explained_or_named() -> None:
+    """Lines of all programs, cut, joined, with other digits: nothing raises."""
+    chance = random.Random(7)
+    lines = [line for case in CASES for line in case.text.split("\n")]
+    for _ in range(40):
+        mixed = []
+        for line in chance.choices(lines, k=30):
+            at, how = chance.randrange(len(line) + 1), chance.random()
+            spoilt = "".join(chance.choice("0123456789") if each.isdigit() else each for each in line)
+            mixed.append(line[:at] + line[at + chance.randrange(9) :] if how < 0.3 else spoilt if how < 0.6 else line)
+        for failure in failures("\n".join(mixed)):
+            explained = explain(failure)
+            assert explained.title
+            json.dumps([cause.to_dict() for cause in explained.causes])
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -237,8 +237,9 @@ def _title(failure: Failure, known: dict[str, Any]) -> str:
     if what == "completion":
         status = known.get("status")
         name = getattr(status, "name", None) or _status_name(status)
+        number = f" ({int(status)})" if status is not None else ""
         vendor = f", vendor_err {known['vendor_err']:#x}" if "vendor_err" in known else ""
-        return f"{program}: a completion failed: {name} ({int(status) if status else '?'}){vendor}"
+        return f"{program}: a completion failed: {name} {number}{vendor}"
     if what == "event":
         return f"{program}: asynchronous event {known['event'].name}" if "event" in known else f"{program}: an event"
     if what == "told":
@@ -250,10 +251,12 @@ def _title(failure: Failure, known: dict[str, Any]) -> str:
     if what == "modify":
         start = known["state"].name + " → " if "state" in known else "to "
         where = f" {start}{known['goal'].name}" if "goal" in known else ""
-    number = known.get("errno")
-    said = f": {errno_name(number)} ({number})" if number else ", and the log does not say how"
+    error = known.get("errno")
+    said = f": {errno_name(error)} ({error})" if error else ", and the log does not say how"
     return f"{program}: {verb}{where} failed{said}"
 
 
 def _status_name(status: int | None) -> str:
-    return WCStatus(status).name if status in set(map(int, WCStatus)) else "a status that the log does not say"
+    if status is None:
+        return "the log does not say how"
+    return WCStatus(status).name if status in set(map(int, WCStatus)) else "an unknown status"
