@@ -79,7 +79,9 @@ def nodes(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]:
     usable = [name for name in found.uverbs if name not in found.closed]
     if usable:
         yield ok("device nodes", f"/dev/infiniband: {', '.join(usable)} can be opened")
-    if usable and "rdma_cm" not in found.names:
+    loaded = rdma.modules(root)
+    has_cm = isinstance(loaded, frozenset) and "rdma_ucm" in loaded  # that it is not loaded, another line says
+    if usable and has_cm and "rdma_cm" not in found.names:
         yield warning("device nodes", "/dev/infiniband/rdma_cm is not there: librdmacm does not work",
         "modprobe rdma_ucm")
 
@@ -162,7 +164,7 @@ def roce_port(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Lin
                                   f"network "
                       "namespace's, or the device is being removed", f"rdma link delete {software[0]} && rdma link add "
                       f"{software[0]} type rxe netdev …")
-    closed = firewall.closed_chains()
+    closed = firewall.closed_chains() if firewall.is_loaded(root) else ()
     if isinstance(closed, Unknown):
         yield unknown("UDP 4791", f"whether a packet filter stops RoCE v2: {closed.why}",
                       "nft list ruleset; iptables -S    # as root")

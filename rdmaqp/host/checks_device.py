@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,11 @@ def peer(host: str, devices: Sequence[DeviceView]) -> Iterator[Line]:
         yield error("peer", f"{host} has no address: {problem.strerror or problem}", "give the IP address of the "
                                                                                      "peer's RoCE "
                     "net device", host)
+        return
+    if all(ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in infos):
+        yield error("peer", "a loopback address: no RDMA device has it", "give the address of the peer's RoCE net "
+                                                                         "device; "
+                    "for this host, its own", host)
         return
     targets = list(dict.fromkeys(GID.parse(str(info[4][0]).partition("%")[0]) for info in infos))
     ports = [(view, each) for view in devices for each in view.ports if each.is_roce]

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 ROCE_PORT = 4791
 
 
+def is_loaded(root: Path = Path("/")) -> bool:
+    """Whether the kernel has a packet filter at all: nftables, or iptables of old."""
+    return any((root / f"sys/module/{name}").is_dir() for name in ("nf_tables", "ip_tables", "ip6_tables"))
+
+
 def closed_chains() -> tuple[str, ...] | Unknown:
     """Chains of nftables that drop what comes in by themselves, and have no rule that names the port.
 

@@ -151,6 +151,8 @@ def test_device_nodes(tmp_path: Path) -> None:
     assert line.level == "error"
     assert "--device /dev/infiniband" in line.mend
     write(tmp_path, **{"dev/infiniband/uverbs0": ""})
+    assert [line.level for line in checks.nodes(devices, tmp_path)] == ["ok"]
+    write(tmp_path, **{"proc/modules": "rdma_ucm 1 0"})
     assert [line.level for line in checks.nodes(devices, tmp_path)] == ["ok", "warning"]
     write(tmp_path, **{"dev/infiniband/rdma_cm": ""})
     assert [line.level for line in checks.nodes(devices, tmp_path)] == ["ok"]
@@ -224,6 +226,7 @@ ACCEPT = {"rule": {"family": "inet", "table": "filter", "chain": "input", "expr"
 def test_a_packet_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Any, level: str) -> None:
     monkeypatch.setattr(firewall, "ask_json", lambda *_: answer)
     devices = sysfs.devices(tree(tmp_path))
+    (tmp_path / "sys/module/nf_tables").mkdir(parents=True)
     write(tmp_path, **{"proc/net/udp": "  sl  local_address\n   1: 00000000:12B7 00000000:0000 07"})
     (line,) = checks.roce_port(devices, tmp_path)
     assert line.level == level
@@ -263,6 +266,17 @@ def test_the_way_to_a_peer(namespace: Callable[..., Any], host: str, shell: str,
     assert (check, found, about) == ("peer", level, f"rxe0/1 → {host}")
     assert says in text
     assert bool(mend) == (level != "ok")
+
+
+def test_no_packet_filter_at_all(tmp_path: Path) -> None:
+    devices = sysfs.devices(tree(tmp_path))
+    write(tmp_path, **{"proc/net/udp": "   1: 00000000:12B7 00000000:0000 07"})
+    assert [line.level for line in checks.roce_port(devices, tmp_path)] == ["ok"]
+
+
+def test_loopback_is_no_peer(tmp_path: Path) -> None:
+    (line,) = checks_device.peer("127.0.0.1", sysfs.devices(tree(tmp_path)))
+    assert (line.level, "loopback" in line.says) == ("error", True)
 
 
 def test_a_peer_of_another_family(tmp_path: Path) -> None:
