@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Shows every queue pair that the kernel knows (`rdma resource show qp`): number, type, state, packet
 numbers, peer, process; on a terminal as a table that is drawn anew, otherwise a line for each that is there and for
-each change. A state that comes and goes within one interval is not seen. Ctrl-C ends it."""
+each change, of a queue pair or of a port's state. What comes and goes within one interval is not seen. Ctrl-C ends
+it."""
 
 COLOURS = {
     "RESET": "white", "INIT": "yellow", "RTR": "cyan", "RTS": "green", "SQD": "blue", "SQE": "magenta",
@@ -134,6 +135,12 @@ class Chosen:
         """Whether its state is one that is asked for."""
         return not self._states or each.state in self._states
 
+    def ports(self) -> dict[str, str]:
+        """The states of the ports of the devices asked for."""
+        states = sysfs.port_states()
+        return {port: state for port, state in states.items() if not self._devices or port.partition("/")[0] in
+                self._devices}  # fmt: skip
+
     def tells(self, change: Change) -> bool:
         """Whether it is a change of such a state."""
         return not self._states or change.queue_pair.state in self._states or change.was in self._states
@@ -151,14 +158,24 @@ class Lines:
             if self._chosen.shows(each):
                 self._tell("there", each, None)
         sys.stdout.flush()
+        ports = self._chosen.ports()
         while True:
             time.sleep(interval)
-            now = self._chosen.now()
+            now, ports_now = self._chosen.now(), self._chosen.ports()
+            for port, was, state in moved_ports(ports, ports_now):
+                self._port(port, was, state)
             for change in resources.changes(there, now):
                 if self._chosen.tells(change):
                     self._tell(change.what, change.queue_pair, change.was)
             sys.stdout.flush()
-            there = now
+            there, ports = now, ports_now
+
+    def _port(self, port: str, was: str, state: str) -> None:
+        if self._as_json:
+            told = {"time": round(time.time(), 3), "what": "port", "port": port, "was": was, "state": state}
+            print(json.dumps(told))
+        else:
+            out.print(Text.assemble(time.strftime("%H:%M:%S "), _port_told(port, was, state)), soft_wrap=True)
 
     def _tell(self, what: str, each: QueuePairView, was: str | None) -> None:
         if self._as_json:
@@ -180,12 +197,15 @@ class Screen:
         """Until it is interrupted."""
         from rich.live import Live  # loaded here: it costs more than all else that `--once` prints with
 
+        ports = self._chosen.ports()
         with Live(self._picture(there), console=out, auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
                 time.sleep(interval)
-                now = self._chosen.now()
+                now, ports_now = self._chosen.now(), self._chosen.ports()
+                for change in moved_ports(ports, ports_now):
+                    self._last.append(Text.assemble((time.strftime("%H:%M:%S "), "dim"), _port_told(*change)))
                 self.note(there, now)
-                there = now
+                there, ports = now, ports_now
                 live.update(self._picture(there), refresh=True)
 
     def note(self, before: list[QueuePairView], now: list[QueuePairView]) -> None:
@@ -204,6 +224,17 @@ class Screen:
         shown = [each for each in there if self._chosen.shows(each)]
         marks = {key: was for key, (_, was) in self._fresh.items()}
         return Group(_table(shown, marks), Text(_count(shown), "dim"), *self._last)
+
+
+def moved_ports(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Each port whose state is another, or that came or went: which, what it was, what it is."""
+    names = dict.fromkeys((*before, *now))
+    states = ((name, before.get(name, "absent"), now.get(name, "gone")) for name in names)
+    return [(name, was, state) for name, was, state in states if before.get(name) != now.get(name)]
+
+
+def _port_told(port: str, was: str, state: str) -> Text:
+    return Text.assemble(f"{port} port {was} → ", (state, "green" if state == "ACTIVE" else "bold red"))
 
 
 def _told(what: str, each: QueuePairView, was: str | None) -> Text:

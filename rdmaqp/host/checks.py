@@ -115,10 +115,9 @@ def library(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]
     first = found[0]
     if len(found) > 1:
         paths = ", ".join(str(each.path) for each in found)
+        mend = "ldd PROGRAM | grep ibverbs    # then remove the other, or set LD_LIBRARY_PATH"
         yield warning("libraries", f"there are {len(found)} builds of libibverbs ({paths}): a program's drivers must "
-                                   f"be of "
-                      "the build that it loads", "ldd PROGRAM | grep ibverbs    # then remove the other, or set "
-                                                 "LD_LIBRARY_PATH")
+                      "be of the build that it loads", mend)
     if not first.drivers:
         yield error("libraries", f"{first.path} has no driver libraries beside it" + _other(first), _PACKAGES)
         return
@@ -145,8 +144,8 @@ def tool(devices: Sequence[DeviceView]) -> Iterator[Line]:
     """iproute2's ``rdma``: it shows the kernel's queue pairs and makes Soft-RoCE devices."""
     answer = ask_json("rdma", "-j", "link", "show")
     if isinstance(answer, Unknown):
-        yield warning("rdma tool", f"{answer.why}: rdmaqp watch needs it", "apt-get install iproute2    # RHEL: "
-                                                                           "iproute")
+        install = "apt-get install iproute2    # RHEL: iproute"
+        yield warning("rdma tool", f"{answer.why}: rdmaqp watch needs it", install)
     elif devices and not isinstance(answer, list):
         yield unknown("rdma tool", f"rdma link show: {answer.why}")
     else:

@@ -66,9 +66,8 @@ def _infiniband(about: str, each: PortView) -> Iterator[Line]:
         yield error("port", f"{each.state}: the cable is there, and no subnet manager has configured the port",
                     "systemctl start opensm    # on one machine of the fabric", about)
     else:
-        yield error("port", f"{each.state or 'its state is unknown'}: no link", f"ibstat {about.partition('/')[0]}    "
-                                                                                f"# then "
-                    "the cable, the switch", about)
+        ask = f"ibstat {about.partition('/')[0]}    # then the cable, the switch"
+        yield error("port", f"{each.state or 'its state is unknown'}: no link", ask, about)
 
 
 def net_device(name: str, about: str, root: Path = _ROOT) -> Iterator[Line]:
@@ -82,9 +81,8 @@ def net_device(name: str, about: str, root: Path = _ROOT) -> Iterator[Line]:
     elif not found.up:
         yield error("net device", f"{name} is down", f"ip link set {name} up", about)
     elif found.carrier is False:
-        yield error("net device", f"{name} is up, and has no carrier", f"ethtool {name}    # cable, transceiver, "
-                                                                       f"switch port",
-                    about)
+        ask = f"ethtool {name}    # cable, transceiver, switch port"
+        yield error("net device", f"{name} is up, and has no carrier", ask, about)
     else:
         yield _mtu(found, about)
 
@@ -111,14 +109,14 @@ def addresses(about: str, each: PortView, names: Sequence[str]) -> Iterator[Line
         return
     entry = choice.entry
     if entry.gid.is_link_local or entry.type is not GidType.ROCE_V2:
-        yield warning("addresses", f"{entry} is the best: {choice.reason}. Others than the direct neighbours cannot "
-                                   f"reach "
-                      "it", mend, about)
+        yield warning("addresses", f"{entry} is the best: {choice.reason}; only neighbours reach it", mend, about)
     else:
         yield ok("addresses", f"{entry}: {choice.reason}", about)
 
 
 # ---------------------------------------------------------------------- the peer
+
+_GIVE = "give the address of the peer's RoCE net device"
 
 
 def peer(host: str, devices: Sequence[DeviceView]) -> Iterator[Line]:
@@ -126,14 +124,10 @@ def peer(host: str, devices: Sequence[DeviceView]) -> Iterator[Line]:
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except OSError as problem:
-        yield error("peer", f"{host} has no address: {problem.strerror or problem}", "give the IP address of the "
-                                                                                     "peer's RoCE "
-                    "net device", host)
+        yield error("peer", f"{host} has no address: {problem.strerror or problem}", _GIVE, host)
         return
     if all(ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in infos):
-        yield error("peer", "a loopback address: no RDMA device has it", "give the address of the peer's RoCE net "
-                                                                         "device; "
-                    "for this host, its own", host)
+        yield error("peer", "a loopback address: no RDMA device has it", _GIVE, host)
         return
     targets = list(dict.fromkeys(GID.parse(str(info[4][0]).partition("%")[0]) for info in infos))
     ports = [(view, each) for view in devices for each in view.ports if each.is_roce]
@@ -173,9 +167,8 @@ def _way(about: str, source: GidEntry, target: GID) -> Iterator[Line]:
     answers = ask_path(source, target)
     way, to = answers.route, network.ip_of(target)
     if isinstance(way, NoRoute):
-        yield error("peer", f"no route to {to} over {source.netdev}: {way.why}", f"ip route add {to} dev "
-                                                                                 f"{source.netdev}    "
-                    "# or by a gateway", about)
+        add = f"ip route add {to} dev {source.netdev}    # or by a gateway"
+        yield error("peer", f"no route to {to} over {source.netdev}: {way.why}", add, about)
     elif isinstance(way, Unknown):
         yield unknown("peer", f"the route: {way.why}", f"ip route get {to} oif {source.netdev}", about)
     elif way.local:
@@ -206,10 +199,13 @@ def _knock(address: str, dev: str) -> None:
         if family == socket.AF_INET6:
             where = (address, 9, 0, socket.if_nametoindex(dev))
         with socket.socket(family, kind) as sock:
+            # As RoCE does: over this net device, also where the route would lead over another. Since Linux 5.7 any
+            # process may; before, with CAP_NET_RAW.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, dev.encode())
             sock.setblocking(False)  # noqa: FBT003 - it has no keyword
             sock.sendto(b"", where)
     except OSError:
-        return  # no route, or refused: the neighbour table says what there is to say
+        return  # not allowed, or refused: the neighbour table says what there is to say
 
 
 def _hop(about: str, source: GidEntry, target: GID, way: Route, hop: Neighbour | Unknown) -> Line:
@@ -217,12 +213,14 @@ def _hop(about: str, source: GidEntry, target: GID, way: Route, hop: Neighbour |
     by = f"{source.gid} by {way.dev}" + (f", gateway {way.gateway}" if way.gateway else "")
     if isinstance(hop, Unknown):
         return unknown("peer", f"whether {next_hop} answers: {hop.why}", f"ip neigh show to {next_hop}", about)
+    if hop.state == "NONE":
+        return unknown("peer", f"whether {next_hop} answers: nobody has looked for it on {way.dev}", f"ping -c1 -I "
+                       f"{way.dev} {next_hop}", about)  # fmt: skip
     if not hop.resolved:
         return _unanswered(about, target, next_hop, way, hop)
     if way.dev != source.netdev:
-        return warning("peer", f"{to} is reached by {way.dev}, and the address is {source.netdev}'s",
-        f"ip route get {to} oif "
-                       f"{source.netdev}", about)
+        ask = f"ip route get {to} oif {source.netdev}"
+        return warning("peer", f"{to} is reached by {way.dev}, and the address is {source.netdev}'s", ask, about)
     return ok("peer", f"{to} from {by}: {hop.address} is {hop.state}, {hop.mac}", about)
 
 

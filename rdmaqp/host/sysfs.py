@@ -80,6 +80,14 @@ def devices(root: Path = Path("/")) -> tuple[DeviceView, ...]:
     return tuple(_device(place / name, nodes.get(name)) for name in names)
 
 
+def port_states(root: Path = Path("/")) -> dict[str, str]:
+    """Each port's state, by device and port such as ``rxe0/1``. Cheap: one small file a port."""
+    found = {}
+    for file in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*/state")):
+        found[f"{file.parents[2].name}/{file.parent.name}"] = _text(file).partition(": ")[2]
+    return found
+
+
 def _nodes(root: Path) -> dict[str, str]:
     """Device -> its character device."""
     found = {}

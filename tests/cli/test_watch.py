@@ -137,6 +137,13 @@ def test_the_screen_marks_what_has_changed(monkeypatch: pytest.MonkeyPatch, caps
     assert "INIT → RTR" not in capsys.readouterr().out.splitlines()[1]
 
 
+def test_ports_that_change() -> None:
+    before, now = {"a/1": "ACTIVE", "b/1": "ACTIVE", "c/1": "DOWN"}, {"a/1": "DOWN", "c/1": "DOWN", "d/1": "INIT"}
+    assert watch.moved_ports(before, now) == [
+        ("a/1", "ACTIVE", "DOWN"), ("b/1", "ACTIVE", "gone"), ("d/1", "absent", "INIT"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("status", "says"), [(1, "Failed to open NETLINK_RDMA socket"), (0, "")])
 def test_no_devices(rdmaqp: Rdmaqp, tool: Tool, status: int, says: str) -> None:
     if Path("/sys/class/infiniband").is_dir() and list(Path("/sys/class/infiniband").iterdir()):

@@ -74,6 +74,13 @@ def test_a_device_as_sysfs_has_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_states_of_ports(tmp_path: Path) -> None:
+    tree(tmp_path)
+    tree(tmp_path, "mlx5_0", state="1: DOWN")
+    assert sysfs.port_states(tmp_path) == {"mlx5_0/1": "DOWN", "rxe0/1": "ACTIVE"}
+    assert sysfs.port_states(tmp_path / "none") == {}
+
+
 def test_hardware_is_named_by_what_drives_it(tmp_path: Path) -> None:
     tree(tmp_path, "rocep1s0", parent="")
     (tmp_path / "sys/bus/pci/drivers/mlx5_core").mkdir(parents=True)

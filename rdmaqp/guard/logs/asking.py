@@ -21,6 +21,7 @@ _GIDS = ("rdmaqp gids {device}",)
 _DOCTOR = ("rdmaqp doctor {device}",)
 _DMESG = ("dmesg | grep -i -e {driver} -e infiniband",)
 _PORT = ("rdma link show {device}/{port}", "rdmaqp devices {device}")
+_THERE = ("rdmaqp watch --once    # on the peer",)
 _FOUR = "ss -uln 'sport = :4791'; nft list ruleset | grep -n 4791"
 
 #: Cause -> commands. Upper case stands where the log does not say the name.
@@ -28,15 +29,14 @@ ASK: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "neighbour-unresolved": _PATH, "route-missing": _PATH, "netdev-missing": ("ip link", *_GIDS, *_DOCTOR),
     "sgid-empty": _GIDS, "sgid-range": _GIDS, "sgid-moved": _GIDS, "sgid-link-local": _GIDS, "sgid-netdev": _GIDS,
     "grh-missing": _GIDS, "gid-family-mismatch": _GIDS, "dgid-invalid": _GIDS, "peer-gid-type": _GIDS,
-    "port-inactive": _PORT, "device-missing": _DOCTOR, "provider-missing": ("rdmaqp doctor",
-                                                                         "ldconfig -p | grep -e libibverbs -e rdmav"),
+    "port-inactive": _PORT, "device-missing": _DOCTOR,
+    "provider-missing": ("rdmaqp doctor", "ldconfig -p | grep -e libibverbs -e rdmav"),
     "flush-consequence": ("grep -n -i -m1 -e 'status' -e 'completion' LOG    # the first failure, of any rank",),
     "firmware-refused": _DMESG, "driver-refused": _DMESG,
     "memlock-limit": ("ulimit -l", "grep -i 'locked memory' /proc/PID/limits"),
     "qp-limit": ("rdma resource show", "rdma resource show qp"), "create-over-limit": ("ibv_devinfo -v -d {device}",),
     "peer-unreachable": ("rdmaqp doctor --peer {peer}", _FOUR, "rdma statistic show link {device}/{port}"),
-    "peer-not-ready": ("rdmaqp watch --once    # on the peer",), "receiver-not-ready": ("rdmaqp watch --once    # on "
-                                                                                        "the peer",),
+    "peer-not-ready": _THERE, "receiver-not-ready": _THERE,
     "peer-mtu": ("rdmaqp devices    # active MTU, at both ends",), "mtu-over-active": ("rdmaqp devices {device}",),
     "rd-atomic-over-device": ("ibv_devinfo -v -d {device} | grep rd_atom",),
     "mask-missing": ("rdmaqp explain {arrow}",), "transition-illegal": ("rdmaqp explain {arrow}",),
