@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from rdmaqp import cli
 from rdmaqp.cli import watch
 from rdmaqp.host.resources import QueuePairView
 
@@ -68,10 +69,15 @@ def test_once(rdmaqp: Rdmaqp, tool: Tool) -> None:
         (("--pid", "41", "--type", "RC"), [17]),
     ],
 )  # fmt: skip
-def test_filters(rdmaqp: Rdmaqp, tool: Tool, arguments: tuple[str, ...], numbers: list[int]) -> None:
+def test_filters(
+    tool: Tool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...],
+    numbers: list[int],
+) -> None:  # fmt: skip
     looks = [pair(17, "RTS"), pair(18, "ERR", 42, comm="nccl"), pair(19, "RTS", type="UD")]
-    done = rdmaqp("watch", "--once", "--json", *arguments, **tool(looks))
-    assert [each["number"] for each in json.loads(done.stdout)] == numbers
+    for name, value in tool(looks).items():
+        monkeypatch.setenv(name, value)
+    assert cli.run(["watch", "--once", "--json", *arguments]) == 0
+    assert [each["number"] for each in json.loads(capsys.readouterr().out)] == numbers
 
 
 @pytest.fixture
@@ -157,5 +163,6 @@ WRONG = [("--state", "UP"), ("--type", "RCC"), ("--interval", "0"), ("--pid", "x
 
 
 @pytest.mark.parametrize("arguments", WRONG)
-def test_wrong_usage(rdmaqp: Rdmaqp, arguments: tuple[str, ...]) -> None:
-    assert rdmaqp("watch", *arguments).returncode == 2
+def test_wrong_usage(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.run(["watch", *arguments])
