@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,17 @@ def test_colours_and_long_and_odd_lines() -> None:
     assert len(failures("\x1b[31mFailed to modify QP 59 to RTR\x1b[0m")) == 1
     assert failures("QP " * 100_000 + "Failed to modify QP 59 to RTR") == []
     assert failures("ibv_ \udcff\x00 �� failed") == []
+
+
+@pytest.mark.parametrize("text", ["QP ", "a.b-c:1 ", "x", "1:", "[a:1:1", "status failed ", "mlx5_core 0: (0x1) "])
+def test_no_line_takes_long(text: str) -> None:
+    """A pattern that backs up over the whole line from each place in it takes seconds for 4,096 characters."""
+    line = (text * 4096)[:4000]
+    began = time.process_time()
+    for pattern in PATTERNS:
+        pattern.match(line + pattern.has)
+    assert not failures(line)
+    assert time.process_time() - began < 20
 
 
 def test_whatever_comes_is_explained_or_named() -> None:

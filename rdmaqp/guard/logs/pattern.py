@@ -39,12 +39,12 @@ _NUMBER = r"0x[0-9a-fA-F]+|\d+"
 _STATES = "RESET|RST|INIT|RTR|RTS|SQD|SQE|ERR(?:OR)?|init"
 #: ``{name}`` in a row's text stands for a group of that name, with this pattern.
 TOKENS: Mapping[str, str] = {
-    "device": r"[A-Za-z][\w.-]*", "port": r"\d{1,3}", "errno": r"-?\d{1,3}", "error": _any(ERRORS),
+    "device": r"[A-Za-z][\w.-]{0,63}", "port": r"\d{1,3}", "errno": r"-?\d{1,3}", "error": _any(ERRORS),
     "status": r"\d{1,2}", "status_text": _any((*STATUSES, *CQE_TEXTS)), "vendor": _NUMBER,
     "syndrome": r"(?:0x)?[0-9a-fA-F]+",
     "cqe": r"0x[0-9a-fA-F]{1,2}", "gid": r"[0-9a-fA-F:.]{2,64}|N/A", "peer_gid": r"[0-9a-fA-F:.]{2,64}|N/A",
     "state": _STATES, "goal": _STATES, "qpn": _NUMBER, "dest_qpn": _NUMBER, "index": r"-?\d{1,3}",
-    "type": "RC|UC|UD|XRC|DCI|DCT|SRD|DC", "peer": r"\[?[\w.:-]+\]?", "event": _any(EVENTS), "length": r"\d+",
+    "type": "RC|UC|UD|XRC|DCI|DCT|SRD|DC", "peer": r"\[?[\w.:-]{1,80}\]?", "event": _any(EVENTS), "length": r"\d+",
     "link": "RoCE|ROCE|IB|Ethernet|InfiniBand", "side_gid": r"(?:[0-9a-fA-F]{1,3}:){15}[0-9a-fA-F]{1,3}",
     "op": r"[A-Za-z0-9]+_?(?:2|TO|to)_?[A-Za-z0-9]+",
 }  # fmt: skip

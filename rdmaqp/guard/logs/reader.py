@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rdmaqp.guard.logs.patterns import PATTERNS, SUSPECT, may_matter
+from rdmaqp.guard.logs.patterns import PATTERNS, is_suspect, may_matter
 from rdmaqp.guard.logs.words import read
 from rdmaqp.model.enums import WCStatus
 
@@ -32,7 +32,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 #: Who speaks: NCCL's and UCX's host:pid:tid, glog's thread, Open MPI's rank.
 _SPEAKER = re.compile(
-    r"(?P<nccl>[\w.-]+:\d+:\d+) \[\d+\]|\[(?P<ucx>[\w.-]+:\d+:\d+)[:\]]|^[EWIF]\d{4,8} [\d:.]+\s+(?P<glog>\d+) "
+    r"\b(?P<nccl>[\w.-]{1,64}:\d{1,9}:\d{1,9}) \[\d+\]|\[(?P<ucx>[\w.-]{1,64}:\d{1,9}:\d{1,9})[:\]]|"
+    r"^[EWIF]\d{4,8} [\d:.]+\s+(?P<glog>\d+) "
 )
 
 
@@ -105,7 +106,7 @@ class Reader:
                 self._take(pattern, read(found), line)
                 break
         else:
-            if SUSPECT.search(line):
+            if is_suspect(line):
                 self._ready.append(Stranger(self._number, line.strip()[:_SHOWN]))
         return self._in_order()
 
