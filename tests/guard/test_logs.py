@@ -6,9 +6,12 @@ program's format string makes it.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import re
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from rdmaqp.guard.errnos import GROUPS
 from rdmaqp.guard.logs.asking import ASK
 from rdmaqp.guard.logs.explain import explain
 from rdmaqp.guard.logs.happened import EVENTS, UNNUMBERED
+from rdmaqp.guard.logs.linux import HERE, TEXTS
 from rdmaqp.guard.logs.patterns import PATTERNS, may_matter
 from rdmaqp.guard.logs.reader import Failure, Reader, Stranger
 from rdmaqp.guard.logs.words import gid
@@ -230,6 +234,14 @@ def test_whatever_comes_is_explained_or_named() -> None:
             explained = explain(failure)
             assert explained.title
             json.dumps([cause.to_dict() for cause in explained.causes])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the table is Linux's")
+def test_the_table_of_error_numbers_is_linuxs() -> None:
+    assert {text: number for text, number in TEXTS.items() if number != 524} == {
+        os.strerror(number): number for number in errno.errorcode
+    }
+    assert all(HERE[number] == number for number in errno.errorcode)
 
 
 @pytest.mark.parametrize(("text", "expected"), [

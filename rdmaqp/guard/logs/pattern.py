@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from errno import errorcode
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from rdmaqp.guard.logs.linux import TEXTS
 from rdmaqp.guard.logs.vocabulary import CQE_TEXTS, EVENTS, STATUSES
 
 if TYPE_CHECKING:
@@ -32,14 +31,11 @@ def _any(texts: object) -> str:
     return "|".join(sorted(map(re.escape, texts), key=len, reverse=True))  # type: ignore[call-overload]
 
 
-#: The error numbers' texts in the C locale, in which programs of this field print them.
-ERRORS: Mapping[str, int] = {os.strerror(number): number for number in errorcode} | {"Unknown error 524": 524}
-
 _NUMBER = r"0x[0-9a-fA-F]+|\d+"
 _STATES = "RESET|RST|INIT|RTR|RTS|SQD|SQE|ERR(?:OR)?|init"
 #: ``{name}`` in a row's text stands for a group of that name, with this pattern.
 TOKENS: Mapping[str, str] = {
-    "device": r"[A-Za-z][\w.-]{0,63}", "port": r"\d{1,3}", "errno": r"-?\d{1,3}", "error": _any(ERRORS),
+    "device": r"[A-Za-z][\w.-]{0,63}", "port": r"\d{1,3}", "errno": r"-?\d{1,3}", "error": _any(TEXTS),
     "status": r"\d{1,2}", "status_text": _any((*STATUSES, *CQE_TEXTS)), "vendor": _NUMBER,
     "syndrome": r"(?:0x)?[0-9a-fA-F]+",
     "cqe": r"0x[0-9a-fA-F]{1,2}", "gid": r"[0-9a-fA-F:.]{2,64}|N/A", "peer_gid": r"[0-9a-fA-F:.]{2,64}|N/A",

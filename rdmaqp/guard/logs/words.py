@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
-from rdmaqp.guard.logs.pattern import ERRORS
+from rdmaqp.guard.logs.linux import HERE, TEXTS
 from rdmaqp.guard.logs.vocabulary import (
     CQE_SYNDROMES,
     CQE_TEXTS,
@@ -61,8 +61,7 @@ def _number(field: str) -> Callable[[str], tuple[str, int | None]]:
 
 
 def _errno(text: str) -> tuple[str, int | None]:
-    number = abs(int(text))
-    return "errno", number if 0 < number < 525 else None
+    return "errno", HERE.get(abs(int(text)))
 
 
 def _status(text: str) -> tuple[str, int | None]:
@@ -119,7 +118,7 @@ def _firmware(text: str) -> tuple[str, int | None]:
 
 
 _READERS: dict[str, Callable[[str], tuple[str, Any]]] = {
-    "errno": _errno, "error": lambda text: ("errno", ERRORS.get(text)), "status": _status, "status_text": _status_text,
+    "errno": _errno, "error": lambda text: ("errno", TEXTS.get(text)), "status": _status, "status_text": _status_text,
     "cqe": lambda text: ("status", CQE_SYNDROMES.get(int(text, 16))), "vendor": _number("vendor_err"),
     "state": lambda text: ("state", STATES.get(text.upper())), "goal": lambda text: ("goal", STATES.get(text.upper())),
     "goal_number": lambda text: ("goal", QPState(int(text)) if int(text) < len(QPState) else None), "op": _op,
