@@ -98,6 +98,13 @@ def test_no_rdma_at_all(tmp_path: Path) -> None:
     assert "rdmaqp lab run" in line.mend
 
 
+def test_another_system_than_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    (line,) = checks.machine(tmp_path)
+    assert line.level == "error"
+    assert "rdmaqp check" in line.says
+
+
 def test_a_port_that_is_well(tmp_path: Path) -> None:
     net(tree(tmp_path))
     lines = list(checks_device.device(view(tmp_path), tmp_path))
