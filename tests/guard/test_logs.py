@@ -185,7 +185,9 @@ def test_a_flush_points_to_the_line_of_the_first_failure() -> None:
     first, *flushed = failures(text)
     assert first.earlier is None
     assert [each.earlier for each in flushed] == [1, 1, 1]
-    assert {cause.cause for cause in explain(flushed[0]).causes if cause.standing == "proved"} == {"flush-consequence"}
+    (proved,) = [cause for cause in explain(flushed[0]).causes if cause.standing == "proved"]
+    assert proved.cause == "flush-consequence"
+    assert "line 1 of this log has an earlier failure" in proved.why
 
 
 def test_what_nobody_knows_is_told() -> None:

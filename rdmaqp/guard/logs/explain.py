@@ -84,14 +84,15 @@ def explain(failure: Failure) -> Explanation:
         sheet.add(*reason)
     if failure.pattern.innocent:
         sheet.rule_out(failure.pattern.innocent, failure.pattern.because)
+    if failure.earlier is not None:
+        sheet.add("flush-consequence", "proved", "the queue pair was in ERR already, and this work was never tried: line "
+                  f"{failure.earlier} of this log has an earlier failure")  # fmt: skip
     untold = ""
     if what == "event" and known.get("event") in EVENTS:
         for reason in EVENTS[known["event"]]:
             sheet.add(*reason)
     elif request is not None and not reasons:
         untold = _judged(request, known, sheet)
-    if failure.earlier is not None:
-        sheet.add("flush-consequence", "proved", f"line {failure.earlier} of this log has an earlier failure")
     causes = tuple(cause for cause in sheet.causes() if "made" not in known or cause.cause != "qp-limit")
     title = _title(failure, known)
     return Explanation(title, request, causes, untold, commands(causes, known, what))
@@ -106,8 +107,6 @@ def _completed(known: dict[str, Any]) -> dict[str, Any]:
     for name in ("gid", "peer_gid"):  # an IPv4 address is RoCE's
         if isinstance(known.get(name), GID) and known[name].is_ipv4_mapped and not known.get("link"):
             known["link"] = "ETHERNET"
-    if known.get("errno") in OF_ADDRESS and known.get("goal") is None:
-        known["goal"] = QPState.RTR  # no other step looks for an address
     return {name: value for name, value in known.items() if value is not None}
 
 
@@ -143,6 +142,8 @@ def _request(what: str, known: dict[str, Any]) -> Request | None:
 
 def _modify(known: dict[str, Any], shared: dict[str, Any]) -> Request:
     goal = known.get("goal")
+    if goal is None and known.get("errno") in OF_ADDRESS:
+        goal = QPState.RTR  # no other step looks for an address
     attr = QPAttr(qp_state=goal, dest_qp_num=known.get("dest_qp_num"))
     if goal is QPState.RTR:
         attr.ah_attr = _vector(known)
