@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.text import Text
 
-    from rdmaqp.guard import Report
+    from rdmaqp.guard import Cause, Report
     from rdmaqp.model.request import Request
 
 _WORDS = {"refuse": "REFUSED", "warn": "WARNING", "pass": "passes"}
@@ -17,7 +19,7 @@ def block(number: int, request: Request, report: Report, *, name: str, coloured:
     """The block, in colours only where asked for: those cost more than the judgement."""
     identity = "" if request.id is None else f"  id {request.id}"
     first = f"{_WORDS[report.verdict]}  {name}:{number}{identity}"
-    rows = [*_causes(report), *_skipped(report)]
+    rows = [*cause_rows(report.causes or ()), *_skipped(report)]
     if not coloured:
         body = "\n".join(f"  {line}" for line in report.render().split("\n"))
         return "\n".join([first, body, *(f"    {row}" for row, _ in rows)]) + "\n\n"
@@ -53,10 +55,10 @@ def ansi(text: Text) -> str:
 _STANDINGS = {"proved": "bold", "likely": "", "ruled-out": "dim"}
 
 
-def _causes(report: Report) -> list[tuple[str, str]]:
+def cause_rows(causes: Iterable[Cause]) -> list[tuple[str, str]]:
     """Why it failed, each reason once with all that it speaks of, and how the row looks."""
     found: dict[tuple[str, str], list[str]] = {}
-    for cause in report.causes or ():
+    for cause in causes:
         found.setdefault((cause.standing, cause.why), []).append(cause.cause)
     return [(f"{how:10} {', '.join(names)}: {why}", _STANDINGS[how]) for (how, why), names in found.items()]
 

@@ -1,0 +1,49 @@
+"""All messages that are known, the more special before the more general; and a cheap look for lines that are none."""
+
+from __future__ import annotations
+
+import re
+
+from rdmaqp.guard.logs import rows_any, rows_kernel, rows_nccl, rows_nvshmem, rows_perftest, rows_rdma_core, rows_ucx
+
+PATTERNS = (
+    *rows_kernel.ROWS, *rows_nccl.ROWS, *rows_nvshmem.ROWS, *rows_ucx.ROWS, *rows_perftest.ROWS, *rows_rdma_core.ROWS,
+    *rows_any.ROWS,
+)  # fmt: skip
+
+_NAMES = (
+    "ibv_", "QP", "qp", "ueue pair", "rdma", "RDMA", "nfiniband", "nfiniBand", "RoCE", "libibverbs", "mlx", "bnxt_re",
+    "rxe", "efa", "NET/IB",
+)  # fmt: skip
+#: One of these is in each text of a status (``any-status`` has no word of its own).
+_STATUS = ("error", "exceeded", "lushed", "aborted", "IBV_WC_", "remote invalid RD", "Bad response", "Invalid request",
+           "Remote ")  # fmt: skip
+
+
+def _least(words: set[str]) -> tuple[str, ...]:
+    """*words* without those that hold another of them: what has the longer has the shorter."""
+    return tuple(sorted(word for word in words if not any(other in word for other in words - {word})))
+
+
+_WORDS = _least({*_NAMES, *_STATUS, *(pattern.has for pattern in PATTERNS if pattern.has)})
+
+
+def may_matter(line: str) -> bool:
+    """Whether *line* may be one of the messages, or tell of a failure of RDMA: most of a log is neither."""
+    return any(map(line.__contains__, _WORDS))
+
+
+_ABOUT = (
+    r"ibv_|\b[Qq](?:ueue )?[Pp](?:air)?\b|rdma|RDMA|infiniband|InfiniBand|RoCE|libibverbs|mlx[45]|bnxt_re|\brxe|\befa\b"
+    "|NET/IB"
+)
+_FAILED = (
+    "[Ff]ail|FAIL|[Ee]rror|ERROR|[Ii]nvalid|refus|[Tt]imed? ?out|[Uu]nable|[Cc]annot|[Cc]ould ?n[o']t|[Ff]atal|FATAL"
+    "|abort"
+)
+_IS_ABOUT, _HAS_FAILED = re.compile(_ABOUT), re.compile(_FAILED)
+
+
+def is_suspect(line: str) -> bool:
+    """Whether *line*, which is none of the messages, speaks of a failure of RDMA: that nobody here knows it is told."""
+    return _HAS_FAILED.search(line) is not None and _IS_ABOUT.search(line) is not None

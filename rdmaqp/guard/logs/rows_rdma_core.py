@@ -1,0 +1,176 @@
+"""What rdma-core prints: its examples, pyverbs, its libraries."""
+
+from __future__ import annotations
+
+from rdmaqp.guard.logs.pattern import Pattern, likely, proved
+
+EXAMPLES = (
+    Pattern(
+        "pingpong-modify", "rdma-core examples", "modify", "Failed to modify QP",
+        r"Failed to modify QP(?:\[\d+\])? to {goal}\s*$",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, pp_connect_ctx(); uc_pingpong.c, ud_pingpong.c, "
+        "srq_pingpong.c",
+    ),
+    Pattern(
+        "pingpong-status", "rdma-core examples", "completion", "Failed status",
+        r"Failed status {status_text} \({status}\) for wr_id",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, parse_single_wc()",
+    ),
+    Pattern(
+        "pingpong-sgid", "rdma-core examples", "told", "gid",
+        "(?:can't read sgid of index|Could not get local gid for gid index) {index}",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, srq_pingpong.c",
+        reasons=(
+            proved("sgid-range", "the GID table has no such slot that can be read"),
+        ),
+    ),
+    Pattern(
+        "pingpong-lid", "rdma-core examples", "told", "Couldn't get local LID",
+        "Couldn't get local LID",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
+        reasons=(
+            proved("port-inactive", "this InfiniBand port has no LID: no subnet manager has configured it"),
+        ),
+    ),
+    Pattern(
+        "pingpong-ah", "rdma-core examples", "ah", "Failed to create AH",
+        "Failed to create AH",
+        "linux-rdma/rdma-core libibverbs/examples/ud_pingpong.c",
+    ),
+    Pattern(
+        "pingpong-create", "rdma-core examples", "create", "Couldn't create QP",
+        r"^\s*Couldn't create QP\b",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, pp_init_ctx()",
+    ),
+    Pattern(
+        "pingpong-mr", "rdma-core examples", "reg_mr", "Couldn't register MR",
+        r"^\s*Couldn't register MR",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, pp_init_ctx()",
+    ),
+    Pattern(
+        "pingpong-consequence", "rdma-core examples", "more", "Couldn't",
+        "Couldn't connect to remote QP|Couldn't (?:read/write|read) remote address",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
+    ),
+    Pattern(
+        "pingpong-local", "rdma-core examples", "facts", "local address:",
+        r"local address:\s+LID 0x[0-9a-f]+, QPN {qpn}, (?:PSN 0x[0-9a-f]+, |PSN 0x[0-9a-f]+: )?GID {gid}",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
+        fresh="yes",
+    ),
+    Pattern(
+        "pingpong-remote", "rdma-core examples", "facts", "remote address:",
+        r"remote address:\s+LID 0x[0-9a-f]+, QPN {dest_qpn}, (?:PSN 0x[0-9a-f]+, )?GID {peer_gid}",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
+    ),
+    Pattern(
+        "rping-event", "rdma-core examples", "told", "cma event RDMA_CM_EVENT_",
+        "cma event RDMA_CM_EVENT_(?:ADDR|ROUTE)_ERROR, error {errno}",
+        "linux-rdma/rdma-core librdmacm/examples/rping.c",
+        reasons=(
+            likely("neighbour-unresolved", "nobody answered for the address (error -110)"),
+            likely("route-missing", "there is no route to it, or its net device has no RDMA device (-19)"),
+        ),
+    ),
+    Pattern(
+        "rping-unreachable", "rdma-core examples", "told", "RDMA_CM_EVENT_",
+        "cma event RDMA_CM_EVENT_(?:UNREACHABLE|CONNECT_ERROR), error {errno}",
+        "linux-rdma/rdma-core librdmacm/examples/rping.c",
+        reasons=(
+            likely("peer-unreachable", "the connection manager's messages were not answered: a firewall on UDP port "
+                                       "4791, or no RDMA there"),
+        ),
+    ),
+    Pattern(
+        "rping-rejected", "rdma-core examples", "told", "RDMA_CM_EVENT_REJECTED",
+        "cma event RDMA_CM_EVENT_REJECTED, error {errno}",
+        "linux-rdma/rdma-core librdmacm/examples/rping.c",
+        reasons=(
+            likely("peer-not-ready", "the other end refused: nobody listens at that port (error 8), or its program "
+                                     "said no (28)"),
+        ),
+    ),
+)
+
+PYVERBS = (
+    Pattern(
+        "pyverbs-modify", "pyverbs", "modify", "Failed to modify QP",
+        r"Failed to modify QP(?: state)?(?: to {goal})?\. Errno: {errno}",
+        "linux-rdma/rdma-core pyverbs/qp.pyx; pyverbs_error.py",
+    ),
+    Pattern(
+        "pyverbs-create", "pyverbs", "create", "Errno:",
+        r"Failed to create (?:a |extended )?(?:QP|CQ)\. Errno: {errno}",
+        "linux-rdma/rdma-core pyverbs/qp.pyx, cq.pyx",
+    ),
+    Pattern(
+        "pyverbs-mr", "pyverbs", "reg_mr", "Failed to register a",
+        r"Failed to register a (?:device |dma-buf )?MR\. length: {length}, access(?: flags)?: (?P<access>\d+)\. "
+        "Errno: {errno}",
+        "linux-rdma/rdma-core pyverbs/mr.pyx",
+    ),
+    Pattern(
+        "pyverbs-post", "pyverbs", "post", "Failed to post",
+        r"Failed to post (?P<queue>send|recv)\. Errno: {errno}",
+        "linux-rdma/rdma-core pyverbs/qp.pyx",
+    ),
+)
+
+LIBRARIES = (
+    Pattern(
+        "verbs-no-driver", "libibverbs", "told", "no userspace device-specific driver",
+        r"no userspace device-specific driver found for /sys/class/infiniband_verbs/(?P<uverbs>uverbs\d+)",
+        "linux-rdma/rdma-core libibverbs/init.c; nminoru/pib#2, open-mmlab/mmdetection#6002",
+        reasons=(
+            proved("provider-missing", "the kernel has this device, and no user library here drives it: install "
+                                       "ibverbs-providers (Debian) or rdma-core (RHEL), in the container too"),
+        ),
+    ),
+    Pattern(
+        "verbs-load", "libibverbs", "told", "couldn't load driver",
+        "couldn't load driver '(?P<library>[^']+)'",
+        "linux-rdma/rdma-core libibverbs/dynamic_driver.c; NVIDIA/nccl#1044, SoftRoCE/rxe-dev#48",
+        reasons=(
+            likely("provider-missing", "this library is named in /etc/libibverbs.d and is not there, or was built "
+                                       "for another libibverbs: ibverbs-providers (Debian) or rdma-core (RHEL) must "
+                                       "be of one build. Harmless where no such device is in the machine"),
+        ),
+    ),
+    Pattern(
+        "verbs-config", "libibverbs", "told", "couldn't open config directory",
+        "couldn't open config directory",
+        "linux-rdma/rdma-core libibverbs/dynamic_driver.c; open-mmlab/mmdetection#6002",
+        reasons=(
+            proved("provider-missing", "libibverbs looks for its drivers in a directory that is not there: install "
+                                       "ibverbs-providers (Debian) or rdma-core (RHEL) of the same build"),
+        ),
+    ),
+    Pattern(
+        "verbs-abi", "libibverbs", "told", "ABI",
+        r"kernel ABI version \d+ doesn't match library version|does not support the kernel ABI",
+        "linux-rdma/rdma-core libibverbs/init.c; SoftRoCE/rxe-dev#75",
+        reasons=(
+            proved("provider-missing", "the user library is older, or of another vendor, than the kernel driver: "
+                                       "bring both from one source"),
+        ),
+    ),
+    Pattern(
+        "verbs-memlock", "libibverbs", "told", "RLIMIT_MEMLOCK is",
+        r"RLIMIT_MEMLOCK is (?P<memlock>\d+) bytes",
+        "linux-rdma/rdma-core libibverbs/init.c, check_memlock_limit()",
+        reasons=(
+            likely("memlock-limit", "the process may lock so little memory that registrations will fail: `ulimit -l "
+                                    "unlimited`, LimitMEMLOCK=infinity, or --ulimit memlock=-1 for a container"),
+        ),
+    ),
+    Pattern(
+        "rdmacm-none", "librdmacm", "told", "no RDMA devices found",
+        "librdmacm: Fatal: no RDMA devices found",
+        "linux-rdma/rdma-core librdmacm/cma.c; ofiwg/libfabric#975",
+        reasons=(
+            proved("device-missing", "libibverbs lists no device in this process"),
+        ),
+    ),
+)
+
+ROWS = (*EXAMPLES, *PYVERBS, *LIBRARIES)

@@ -1,0 +1,132 @@
+"""What a message holds, from text to values: numbers, states, statuses, addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
+from rdmaqp.guard.logs.linux import HERE, TEXTS
+from rdmaqp.guard.logs.vocabulary import (
+    CQE_SYNDROMES,
+    CQE_TEXTS,
+    DRIVER_OF_NAME,
+    EVENTS,
+    LINK_OF_NAME,
+    STATES,
+    STATUSES,
+)
+from rdmaqp.model.enums import DriverType, QPState, QPType, WCStatus
+from rdmaqp.model.gid import GID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: mlx5's firmware commands that move a queue pair, and where they lead (``enum`` of MLX5_CMD_OP_* in mlx5_ifc.h).
+_TO = {"RST": QPState.RESET, "INIT": QPState.INIT, "RTR": QPState.RTR, "RTS": QPState.RTS, "SQD": QPState.SQD,
+       "ERR": QPState.ERR, "SQERR": QPState.SQE}  # fmt: skip
+#: What mlx5's driver makes of the firmware's statuses (``cmd_status_to_err()``).
+_FIRMWARE = {
+    "bad parameter": "EINVAL", "bad resource": "EINVAL", "bad operation": "EINVAL", "bad system state": "EIO",
+    "internal error": "EIO", "resource busy": "EBUSY", "exceed limit": "ENOMEM", "bad resource state": "EINVAL",
+    "no resources": "EAGAIN", "limits exceeded": "ENOMEM",
+}  # fmt: skip
+
+
+def read(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of *found* that are understood, by field. A field is left out where its text means nothing."""
+    told: dict[str, Any] = {}
+    for name, text in found.items():
+        reader = _READERS.get(name)
+        if reader is None or not isinstance(text, str):
+            told[name] = text
+            continue
+        field, value = reader(text)
+        if value is not None and told.get(field) is None:
+            told[field] = value
+    return told
+
+
+def driver_of(device: str) -> str | None:
+    """The driver that *device*'s name tells of; ``None`` for a name by link layer (rocep1s0), which any may have."""
+    return next((driver for start, driver in DRIVER_OF_NAME.items() if device.startswith(start)), None)
+
+
+def link_of(device: str) -> str | None:
+    """The link layer that *device*'s name tells of (rdma-core's kernel-boot/rdma_rename.c)."""
+    return next((link for start, link in LINK_OF_NAME.items() if device.startswith(start)), None)
+
+
+def _number(field: str) -> Callable[[str], tuple[str, int | None]]:
+    return lambda text: (field, int(text, 0 if text.startswith("0x") else 10))
+
+
+def _errno(text: str) -> tuple[str, int | None]:
+    return "errno", HERE.get(abs(int(text)))
+
+
+def _status(text: str) -> tuple[str, int | None]:
+    return "status", int(text) or None
+
+
+def _status_text(text: str) -> tuple[str, WCStatus | None]:
+    return "status", STATUSES.get(text) or CQE_TEXTS.get(text)
+
+
+def _gid(field: str) -> Callable[[str], tuple[str, GID | None]]:
+    return lambda text: (field, gid(text))
+
+
+def gid(text: str) -> GID | None:
+    """A GID in any of the ways that programs print it; ``None`` where it is none.
+
+    As an IPv6 or IPv4 address; as sixteen bytes in hexadecimal (Mooncake), or in decimal (perftest, of IPv4).
+    """
+    parts = text.split(":")
+    if len(parts) == 16:
+        base = 10 if any(len(part) == 3 for part in parts) else 16
+        try:
+            return GID(bytes(int(part, base) for part in parts))
+        except ValueError:
+            return None
+    try:
+        return GID.parse(text.rstrip("."))
+    except ValueError:
+        return None
+
+
+def _type(text: str) -> tuple[str, QPType | DriverType | None]:
+    if text in ("DCI", "DCT", "DC"):
+        return "type", DriverType.DCT if text == "DCT" else DriverType.DCI
+    return "type", {"RC": QPType.RC, "UC": QPType.UC, "UD": QPType.UD, "XRC": QPType.XRC_SEND}.get(text)
+
+
+def _link(text: str) -> tuple[str, str]:
+    return "link", "ETHERNET" if text.upper() in ("ROCE", "ETHERNET") else "INFINIBAND"
+
+
+def _op(text: str) -> tuple[str, QPState | None]:
+    """``INIT2RTR_QP``, ``2RST_QP``, ``rst2init``, ``SQERR2RTS``: where it leads."""
+    end = text.upper().removesuffix("_QP").rpartition("2")[2]
+    return "goal", _TO.get(end.strip("_"))
+
+
+def _firmware(text: str) -> tuple[str, int | None]:
+    import errno
+
+    name = _FIRMWARE.get(text.strip())
+    return "errno", getattr(errno, name) if name else None
+
+
+_READERS: dict[str, Callable[[str], tuple[str, Any]]] = {
+    "errno": _errno, "error": lambda text: ("errno", TEXTS.get(text)), "status": _status, "status_text": _status_text,
+    "cqe": lambda text: ("status", CQE_SYNDROMES.get(int(text, 16))), "vendor": _number("vendor_err"),
+    "state": lambda text: ("state", STATES.get(text.upper())), "goal": lambda text: ("goal", STATES.get(text.upper())),
+    "goal_number": lambda text: ("goal", QPState(int(text)) if int(text) < len(QPState) else None), "op": _op,
+    "firmware": _firmware, "gid": _gid("gid"), "peer_gid": _gid("peer_gid"), "qpn": _number("qp_num"),
+    "dest_qpn": _number("dest_qp_num"),
+    "index": lambda text: ("gid_index", None if text.startswith("-") else int(text)),
+    "port": _number("port"), "length": _number("length"), "access": _number("access"), "memlock": _number("memlock"),
+    "type": _type, "link": _link, "event": lambda text: ("event", EVENTS.get(text)),
+    "driver": lambda text: ("driver", text if text in DRIVERS else ALIASES.get(text)),
+    "syndrome": lambda text: ("syndrome", int(text, 16)),
+}  # fmt: skip
