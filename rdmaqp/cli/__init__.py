@@ -23,6 +23,7 @@ COMMANDS = {
     "pingpong": "a real RC connection, and verified messages over it",
     "bench": "latency, bandwidth and message rate, as perftest measures them",
     "check": "judge requests, one JSON object a line",
+    "guard": "any program, unchanged, with its modify calls judged as they are made",
     "explain": "what a state, arrow, attribute, rule, errno, status or driver is about",
     "diagram": "the state machine of a type, in the terminal or as a picture",
     "walk": "a queue pair to operate by hand, imagined or real",

@@ -1,0 +1,90 @@
+"""Who called: the address that a native call returns to, as function+offset, and as file:line where that is known."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+#: ELF header: the type is two bytes at 16 (``e_type``); 2 is a program that is not moved when it is loaded.
+_FIXED = 2
+#: addr2line may have much to read, and others wait for the judge meanwhile.
+_PATIENCE = 10
+
+
+class Caller(NamedTuple):
+    """Where a call came from.
+
+    Attributes:
+        address: where it returns to.
+        module: the file of the program or library that it is in.
+        base: where that file is loaded.
+        symbol, at: the nearest exported function before it, and where that begins; ``""`` and 0 where there is none.
+    """
+
+    address: int
+    module: str
+    base: int
+    symbol: str
+    at: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The same place, however the file was loaded this time."""
+        return self.module, self.address - self.base
+
+    def __str__(self) -> str:
+        return describe(*self)
+
+
+@lru_cache(1024)
+def describe(address: int, module: str, base: int, symbol: str, at: int) -> str:
+    """``connect_qp+0x1b2 (pingpong.c:317)`` with debug information, ``main+0x1b2 (a.out)`` or ``a.out+0x2f41`` without.
+
+    Asks ``addr2line``, where it is installed, for functions that the file does not export.
+    """
+    if not module:
+        return f"{address:#x}"
+    name, offset = Path(module).name, address - base
+    function, line = _ask(module, (address if _is_fixed(module) else offset) - 1)
+    if line:
+        return f"{function or name} ({line})"
+    if symbol:
+        return f"{symbol}+{address - at:#x} ({name})"
+    return f"{function} ({name}+{offset:#x})" if function else f"{name}+{offset:#x}"
+
+
+def _ask(module: str, address: int) -> tuple[str, str]:
+    """The function and file:line of *address* by ``addr2line``; empty where it does not say."""
+    tool = shutil.which("addr2line")
+    if tool is None or not Path(module).is_file():
+        return "", ""
+    try:
+        done = subprocess.run(
+            [tool, "-f", "-C", "-e", module, f"{address:#x}"], capture_output=True, text=True, check=False,
+            timeout=_PATIENCE, env={**_environment(), "DEBUGINFOD_URLS": ""}, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    function, _, place = done.stdout.strip().partition("\n")
+    match = re.match(r"(.+):(\d+)", place)
+    line = f"{Path(match[1]).name}:{match[2]}" if match and match[1] != "??" and match[2] != "0" else ""
+    return "" if function.startswith("??") else function, line
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "LD_AUDIT")}
+
+
+@lru_cache(256)
+def _is_fixed(module: str) -> bool:
+    try:
+        with Path(module).open("rb") as file:
+            head = file.read(18)
+    except OSError:
+        return False
+    return int.from_bytes(head[16:18], "little" if head[5:6] == b"\1" else "big") == _FIXED
