@@ -146,9 +146,14 @@ def libraries() -> tuple[Path, Path]:
     return shim, audit
 
 
+def libc() -> str:
+    """The C library and its version, such as ``glibc 2.36``."""
+    return os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
+
+
 def audits() -> bool:
     """Whether this libc's auditing is of use: see ``_c/shim.c``."""
-    name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    name, _, version = libc().partition(" ")
     numbers = version.split(".")
     return name == "glibc" and len(numbers) > 1 and (int(numbers[0]), int(numbers[1])) >= _AUDIT_SINCE
 

@@ -34,13 +34,14 @@ static void *library(void)
 }
 
 /*
- * Another library that was preloaded comes before libibverbs, as it would without us. A name has two versions in
- * libibverbs: 1.0 is for programs of 2006, whose structs are others.
+ * Another library that was preloaded comes before libibverbs, as it would without us; such a one seldom has versions.
+ * libibverbs has two of each name: 1.0 is for programs of 2006, whose structs are others, and dlsym() takes the newer.
+ *
+ * volatile, so that no call of dlsym() is a jump: it looks at where it returns to.
  */
 static void *look_up(void *handle, const char *name, const char *version)
 {
-	/* volatile, so that no call of dlvsym() is a jump: it looks at where it returns to. */
-	void *volatile symbol = dlvsym(RTLD_NEXT, name, version);
+	void *volatile symbol = dlsym(RTLD_NEXT, name);
 
 	if (!symbol && handle)
 		symbol = dlvsym(handle, name, version);
