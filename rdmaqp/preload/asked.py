@@ -34,15 +34,18 @@ _VECTORS = ("ah_attr", "alt_ah_attr")
 #: The attributes that travel, each with its mask bit. CAP cannot be modified, and its value says nothing.
 _CARRIED = tuple((name, field.mask) for name, field in FIELDS.items() if name != "cap")
 _TYPES, _STATES = QPType._value2member_map_, QPState._value2member_map_
-_NO_PROCESS = ProcessFacts()
+_NO_PROCESS, _EMPTY = ProcessFacts(), GID(bytes(16))
 
 
 def request_of(call: Call, slots: Sequence[Gid], known: QueuePair) -> Request:
     """What the guard is asked of *call*; *known* is what earlier calls told of its queue pair."""
     attr = _attr(call)
+    gids = {slot.index: _entry(slot) for slot in slots}
+    if call.answers & Answer.GIDS and (index := call.attr.ah_attr.sgid_index) < call.gid_tbl_len:
+        gids.setdefault(index, GidEntry(index=index, gid=_EMPTY))  # the contract's word for a slot that is empty
     return Request(
         qp=_queue_pair(call, known), attr=attr, mask=call.mask, units="abi", device=_device(call), port=_port(call),
-        gids={slot.index: _entry(slot) for slot in slots}, gids_complete=bool(call.answers & Answer.GIDS),
+        gids=gids, gids_complete=bool(call.answers & Answer.GIDS),
         pkeys={call.pkey_index: call.pkey} if call.answers & Answer.PKEY else {},
         process=process.facts(pid=call.head.pid) if call.mask & _QKEY else _NO_PROCESS,
         kernel=process.kernel_release(),

@@ -30,6 +30,7 @@ def programs(stub_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     compiled("linked", into, *verbs)
     compiled("linked_now", into, *verbs, "-Wl,-z,now", source="linked")
     compiled("linked_lazy", into, *verbs, "-Wl,-z,lazy", source="linked")
+    compiled("mistakes", into, *verbs)
     compiled("asks_handle", into, "-ldl")
     compiled("loads_plugin", into, "-ldl")
     compiled("plugin.so", into, "-shared", "-fPIC", *verbs)
