@@ -28,7 +28,7 @@ else:
             preloaded(
                 "_shim", "shim.c", "line.c", "asking.c", "real.c", flags=[f"-Wl,--version-script={PRELOAD}/shim.map"]
             ),
-            preloaded("_audit", "audit.c"),
+            preloaded("_audit", "audit.c", flags=["-nostdlib"]),
         ],
         options={"bdist_wheel": {"py_limited_api": "cp311"}},
     )

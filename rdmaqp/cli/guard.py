@@ -46,6 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--quiet", action="store_true", help="only findings and failures, no table at the end")
     parser.add_argument("--deadline", type=_seconds, default=2.0, metavar="SECONDS",
                         help="a process that waits longer for a verdict goes on unwatched (default %(default)g)")
+    parser.add_argument("--no-audit", action="store_true",
+                        help="do without LD_AUDIT, which valgrind stumbles over at the program's end; look-ups on a "
+                        "handle (dlsym, dlvsym) are then not seen")
     # REMAINDER takes everything behind the first word of the command, its options included.
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- PROGRAM...")
     parser.set_defaults(run=run, parser=parser)
@@ -87,7 +90,8 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaqp-guard-"))
         server = Server(Path(folder), judge)
         stack.callback(server.close)
-        variables = launch.environment(os.environ, server.path, args.deadline, audit=launch.audits())
+        audit = launch.audits() and not args.no_audit
+        variables = launch.environment(os.environ, server.path, args.deadline, audit=audit)
         child = launch.start(program, words, variables)
         launch.pass_on(child, server.ended)
         server.serve()

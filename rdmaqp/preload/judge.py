@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.guard import check
+from rdmaqp.host import process as limits
 from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.model.request import Failure
 from rdmaqp.preload.asked import request_of
@@ -202,7 +203,8 @@ class Judge:
         self.failure_counts[key] += 1
         if key in self.failures:
             return
-        error = explain(VerbsError("ibv_modify_qp", number, judged.report.subject), lambda: judged.request)
+        request = replace(judged.request, process=limits.facts(pid=judged.pair.process.pid))
+        error = explain(VerbsError("ibv_modify_qp", number, judged.report.subject), lambda: request)
         self.failures[key] = error
         self._observer.failed(judged, error)
 

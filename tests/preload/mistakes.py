@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+#: RoCE, with a GID table like most machines': both kinds of each address, on a net device that every machine has.
+ROCE = {
+    "LINK": "ethernet", "GID_TBL_LEN": 256,
+    "GIDS": "0=fe80::ff:fe00:1/ROCE_V1@lo,1=fe80::ff:fe00:1/ROCE_V2@lo,"
+            "2=::ffff:192.0.2.1/ROCE_V1@lo,3=::ffff:192.0.2.1/ROCE_V2@lo",
+}  # fmt: skip
+GID = "3"
+
 #: Name -> the rule that says it, and the attribute.
 NAMED = {
     "init_left_out": ("transition-illegal", "qp_state"),

@@ -9,20 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from preload.mistakes import NAMED, results
+from preload.mistakes import GID, NAMED, ROCE, results
 from preload.watching import Watched, watch
 from rdmaqp.guard import check
 from rdmaqp.model import codec
 from rdmaqp.preload.ends import disagreements
 from stub import NullDevice
-
-#: RoCE, with a GID table like most machines': both kinds of each address, on a net device that every machine has.
-ROCE = {
-    "LINK": "ethernet", "GID_TBL_LEN": 256,
-    "GIDS": "0=fe80::ff:fe00:1/ROCE_V1@lo,1=fe80::ff:fe00:1/ROCE_V2@lo,"
-            "2=::ffff:192.0.2.1/ROCE_V1@lo,3=::ffff:192.0.2.1/ROCE_V2@lo",
-}  # fmt: skip
-GID = "3"
 
 
 def run(programs: Path, device: NullDevice, *names: str, **options: object) -> Watched:

@@ -1,6 +1,7 @@
 /*
  * The auditor (rtld-audit(7)): leads to the shim who finds libibverbs' functions by asking a handle, or is loaded with
- * RTLD_DEEPBIND. It is in a namespace of its own and only compares names: it calls nothing but strcmp.
+ * RTLD_DEEPBIND. It is in a namespace of its own and only compares names. It is linked with nothing: a libc that it
+ * brought along would be the program's second, and valgrind and other tools take that for the first.
  *
  * It knows no address of the shim's. When the shim starts, it looks its own functions up by their own names, and the
  * loader asks here about that as about everything.
@@ -9,7 +10,6 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 static struct {
 	const char *verb, *ours;
@@ -19,6 +19,15 @@ static struct {
 	{ "ibv_destroy_qp", "rdmaqp_preload_destroy_qp", 0 },
 };
 static uintptr_t shim; /* its cookie */
+
+static int is_same(const char *one, const char *other)
+{
+	while (*one && *one == *other) {
+		one++;
+		other++;
+	}
+	return *one == *other;
+}
 
 unsigned int la_version(unsigned int version)
 {
@@ -57,10 +66,10 @@ static uintptr_t bind(uintptr_t address, unsigned int index, const char *name, u
 	size_t i;
 
 	for (i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
-		if (!strcmp(name, leads[i].ours)) {
+		if (is_same(name, leads[i].ours)) {
 			leads[i].address = address;
 			shim = to;
-		} else if (!strcmp(name, leads[i].verb) && leads[i].address && from != shim && to != shim &&
+		} else if (is_same(name, leads[i].verb) && leads[i].address && from != shim && to != shim &&
 			   is_default((const struct link_map *)to, index)) {
 			return leads[i].address;
 		}

@@ -7,10 +7,11 @@
  *    after the first call, and works with every loader. It misses who asks a handle: dlsym(dlopen("libibverbs.so.1"),
  *    "ibv_modify_qp"), as NCCL and others do, and who is loaded with RTLD_DEEPBIND.
  *  - LD_AUDIT (audit.c). The loader asks an auditor at each binding, look-ups by dlsym and dlvsym on any handle
- *    included, and it leads those here. Alone it would do for all of them, but the loader keeps an auditor in a
- *    namespace with a libc of its own, and before glibc 2.35 it is not asked for programs that bind at once (-z now)
- *    and makes every other call slow. So what is carried lives here, in the program's own namespace, and the auditor
- *    only points.
+ *    included, and it leads those here. Alone it would miss those who take the function's address or are compiled with
+ *    -fno-plt, as Rust's programs are: the loader fills in addresses without asking. And before glibc 2.35 it is not
+ *    asked for programs that bind at once (-z now), and makes every call slow: there, LD_PRELOAD is all. An auditor is
+ *    kept in a namespace with its own libc, so what is carried lives here, in the program's, and the auditor only points.
+ * Who is loaded with RTLD_DEEPBIND and takes the address is reached by neither.
  */
 #include "shim.h"
 

@@ -2,11 +2,13 @@
  * A dozen mistakes and more, each made on the way of one RC queue pair to RTS over RoCE.
  *
  *   mistakes GID_INDEX [NAME…]     all of them without names; "none" is the way without a mistake, "peers" two queue
- *                                  pairs that lead to each other and do not agree
+ *                                  pairs that lead to each other and do not agree; "threads", only where it is asked
+ *                                  for, the way without a mistake in 64 threads at once
  *
  * Of each it prints its name, the queue pair's number, and what the last call returned.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +152,35 @@ static void peers(void)
 	printf("peers %u %d\n", qps[0]->qp_num, error);
 }
 
+static void *way(void *unused)
+{
+	struct call calls[3] = { to_init(), { .mask = 0 }, to_rts() };
+	struct ibv_qp *qp = new_qp();
+	int error, i;
+
+	(void)unused;
+	calls[1] = to_rtr(qp->qp_num);
+	for (i = error = 0; i < 3 && !error; i++)
+		error = make_call(qp, &calls[i]);
+	ibv_destroy_qp(qp);
+	return (void *)(intptr_t)error;
+}
+
+static void threads(void)
+{
+	pthread_t all[64];
+	void *one;
+	int i, error = 0;
+
+	for (i = 0; i < 64; i++)
+		pthread_create(&all[i], NULL, way, NULL);
+	for (i = 0; i < 64; i++) {
+		pthread_join(all[i], &one);
+		error |= (int)(intptr_t)one;
+	}
+	printf("threads 0 %d\n", error);
+}
+
 static int is_asked_for(const char *name, int argc, char **argv)
 {
 	int i;
@@ -176,5 +207,7 @@ int main(int argc, char **argv)
 			try(&mistakes[i]);
 	if (is_asked_for("peers", argc, argv))
 		peers();
+	if (argc > 2 && is_asked_for("threads", argc, argv))
+		threads();
 	return 0;
 }
