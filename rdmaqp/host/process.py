@@ -20,7 +20,8 @@ _WHOLE = ["0", "0", "4294967295"]
 
 def memlock(pid: int = 0) -> int:
     """``RLIMIT_MEMLOCK`` in bytes; :data:`~rdmaqp.model.facts.UNLIMITED`. Of another process: raises OSError."""
-    soft, _ = resource.prlimit(pid, resource.RLIMIT_MEMLOCK)
+    what = resource.RLIMIT_MEMLOCK
+    soft, _ = resource.prlimit(pid, what) if pid else resource.getrlimit(what)
     return UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 

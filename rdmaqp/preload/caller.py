@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-#: ELF header: the type is two bytes at 16 (``e_type``); 2 is a program that is not moved when it is loaded.
-_FIXED = 2
+#: elf(5): an ``e_type`` of 2 is a program that is not moved when it is loaded, a section of type 2 all its functions.
+_ET_EXEC = _SHT_SYMTAB = 2
 #: addr2line may have much to read, and others wait for the judge meanwhile.
 _PATIENCE = 10
 
@@ -50,12 +51,14 @@ def describe(address: int, module: str, base: int, symbol: str, at: int) -> str:
     if not module:
         return f"{address:#x}"
     name, offset = Path(module).name, address - base
-    function, line = _ask(module, (address if _is_fixed(module) else offset) - 1)
+    is_fixed, has_all = _about(module)
+    function, line = _ask(module, (address if is_fixed else offset) - 1)
     if line:
         return f"{function or name} ({line})"
     if symbol:
         return f"{symbol}+{address - at:#x} ({name})"
-    return f"{function} ({name}+{offset:#x})" if function else f"{name}+{offset:#x}"
+    # Of a stripped file it says the nearest function that is left, which is another.
+    return f"{function} ({name}+{offset:#x})" if function and has_all else f"{name}+{offset:#x}"
 
 
 def _ask(module: str, address: int) -> tuple[str, str]:
@@ -81,10 +84,14 @@ def _environment() -> dict[str, str]:
 
 
 @lru_cache(256)
-def _is_fixed(module: str) -> bool:
+def _about(module: str) -> tuple[bool, bool]:
+    """Whether an ELF file is loaded where it says, and whether it knows its own functions, those not exported too."""
     try:
-        with Path(module).open("rb") as file:
-            head = file.read(18)
-    except OSError:
-        return False
-    return int.from_bytes(head[16:18], "little" if head[5:6] == b"\1" else "big") == _FIXED
+        data = Path(module).read_bytes()
+        is_64, order = data[4] == 2, "<" if data[5] == 1 else ">"
+        sections = struct.unpack_from(order + ("Q" if is_64 else "I"), data, 40 if is_64 else 32)[0]
+        size, count = struct.unpack_from(order + "HH", data, 58 if is_64 else 46)
+        kinds = [struct.unpack_from(order + "I", data, sections + at * size + 4)[0] for at in range(count)]
+        return struct.unpack_from(order + "H", data, 16)[0] == _ET_EXEC, _SHT_SYMTAB in kinds
+    except (OSError, IndexError, struct.error):
+        return False, False
