@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -25,7 +26,13 @@ _COLOURS = {"error": "bold red", "warning": "bold yellow"}
 
 
 def _say(*parts: str | tuple[str, str] | Text) -> None:
-    err.print(Text.assemble(("rdmaqp guard: ", "bold"), *parts), soft_wrap=True)
+    _print(Text.assemble(("rdmaqp guard: ", "bold"), *parts))
+
+
+def _print(text: Text) -> None:
+    """Print it, if anybody listens: that a reader has gone (rich then raises SystemExit) stops no judge."""
+    with suppress(OSError, SystemExit):
+        err.print(text, soft_wrap=True)
 
 
 class Teller:
@@ -43,15 +50,15 @@ class Teller:
             lines = text.split("\n")
             tail = "ibv_modify_qp is called all the same; with --enforce it would be answered with EINVAL."
             text = Text("\n").join([*lines[:-1], Text(tail, "dim")])
-        err.print(text, soft_wrap=True)
+        _print(text)
 
     def failed(self, judged: Judged, error: VerbsError) -> None:
         """One call that failed, and why."""
         _say(("failed", "bold red"), f" in {_place(judged)}")
         first, _, rest = str(error).partition("\n")
-        err.print(Text(first, "bold"), soft_wrap=True)
+        _print(Text(first, "bold"))
         if rest:
-            err.print(Text(rest), soft_wrap=True)
+            _print(Text(rest))
 
     def lost(self, process: Process) -> None:
         """A process goes on unwatched."""
@@ -83,11 +90,11 @@ def summary(judge: Judge, problem: str) -> None:
     _say(f"{counts[0]} {counts[1]}, {counts[2]}")
     for pair in judge.pairs[:_LISTED]:
         for row in _pair(pair):
-            err.print(Text(f"  {row}"), soft_wrap=True)
+            _print(Text(f"  {row}"))
     if len(judge.pairs) > _LISTED:
-        err.print(Text(f"  and {len(judge.pairs) - _LISTED} more"))
+        _print(Text(f"  and {len(judge.pairs) - _LISTED} more"))
     for line in [*_findings(judge), *_failures(judge), *_disagreements(judge), *_left(judge), *_lost(judge)]:
-        err.print(Text("  ").append_text(line), soft_wrap=True)
+        _print(Text("  ").append_text(line))
 
 
 def _nothing(judge: Judge) -> str:

@@ -84,7 +84,7 @@ def in_the_lab(place: Path, device: str, pairs: int) -> bool:
     def round_trip(before: list[str]) -> float:
         words = ["ibv_rc_pingpong", "-d", device, "-g", "1", "-n", "2000"]
         server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        subprocess.run(["sh", "-c", "until grep -q ':4855 [0-9A-F:]* 0A' /proc/net/tcp*; do sleep 0.1; done"],
+        subprocess.run(["sh", "-c", "until grep -q ':4853 [0-9A-F:]* 0A' /proc/net/tcp*; do sleep 0.1; done"],
                        check=True, timeout=PATIENCE)  # fmt: skip
         said = output([*before, *words, "127.0.0.1"], os.environ)
         server.communicate(timeout=PATIENCE)

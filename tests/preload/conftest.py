@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,17 @@ def programs(stub_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """The directory of all of them. That of *stub_library* is asked for since it says what is missing here."""
     into = tmp_path_factory.mktemp("programs")
     verbs = ["-Wl,--no-as-needed", "-libverbs", "-pthread"]
-    compiled("linked", into, *verbs)
-    compiled("linked_now", into, *verbs, "-Wl,-z,now", source="linked")
-    compiled("linked_lazy", into, *verbs, "-Wl,-z,lazy", source="linked")
-    compiled("mistakes", into, *verbs)
-    compiled("asks_handle", into, "-ldl")
-    compiled("loads_plugin", into, "-ldl")
-    compiled("plugin.so", into, "-shared", "-fPIC", *verbs)
-    compiled("takes_address.so", into, "-shared", "-fPIC", "-DBY_ADDRESS", *verbs, source="plugin")
-    compiled("interposer.so", into, "-shared", "-fPIC", "-ldl")
+    library = ["-shared", "-fPIC"]
+    wanted = {
+        "linked": verbs, "linked_now": [*verbs, "-Wl,-z,now"], "linked_lazy": [*verbs, "-Wl,-z,lazy"],
+        "mistakes": verbs, "asks_handle": ["-ldl"], "loads_plugin": ["-ldl"], "plugin.so": [*library, *verbs],
+        "takes_address.so": [*library, "-DBY_ADDRESS", *verbs], "interposer.so": [*library, "-ldl"],
+    }  # fmt: skip
+    source = {"linked_now": "linked", "linked_lazy": "linked", "takes_address.so": "plugin"}
+    with ThreadPoolExecutor(4) as pool:
+        made = [
+            pool.submit(compiled, name, into, *flags, source=source.get(name, "")) for name, flags in wanted.items()
+        ]
+        for one in made:
+            one.result()
     return into

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,7 +24,8 @@ enum { HIGH = 1000 }; /* out of the way of programs that count on low descriptor
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sockaddr_un address;
 static int deadline_ms = 2000;
-static bool is_on, is_given_up;
+static bool is_on;
+static atomic_bool is_given_up;
 static int line = -1;
 static ino_t line_inode;
 static pid_t owner;
