@@ -8,14 +8,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH=$PWD/.venv/bin:$PATH
 device=${1:-rxe0} wrong=${2:-9} right=${3:-1}
 
-# server and client with GID index $1; ibv_rc_pingpong listens on 18515, which is 4853 in hexadecimal.
+# A server with GID index $1 under the guard, and a client that makes no mistake. ibv_rc_pingpong listens on 18515,
+# which is 4853 in hexadecimal.
 both_ends() {
-    ibv_rc_pingpong -d "$device" -g "$right" -n 1000 >/dev/null 2>&1 &
+    printf '\n$ rdmaqp guard -- ibv_rc_pingpong -d %s -g %s -n 1000\n' "$device" "$1"
+    rdmaqp guard -- ibv_rc_pingpong -d "$device" -g "$1" -n 1000 &
     local server=$!
     until grep -q ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done
-    printf '\n$ rdmaqp guard -- ibv_rc_pingpong -d %s -g %s -n 1000 127.0.0.1\n' "$device" "$1"
-    rdmaqp guard -- ibv_rc_pingpong -d "$device" -g "$1" -n 1000 127.0.0.1 || printf '(exit status %s)\n' $?
-    wait "$server" || true # it has lost its other end
+    ibv_rc_pingpong -d "$device" -g "$right" -n 1000 127.0.0.1 >/dev/null 2>&1 || true # it may lose its other end
+    wait "$server" || printf '(exit status %s)\n' $?
 }
 
 both_ends "$wrong"

@@ -87,7 +87,7 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
             trace = TraceFile(stack.enter_context(_opened(args.trace)), redact=args.redact)
         teller = Teller(enforce=args.enforce)
         judge = Judge(teller, enforce=args.enforce, ignore=_ignored(), trace=trace)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaqp-guard-"))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaqp-guard-", dir=_place()))
         server = Server(Path(folder), judge)
         stack.callback(server.close)
         audit = launch.audits() and not args.no_audit
@@ -98,6 +98,12 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
     if not args.quiet:
         summary(judge, server.problem)
     return launch.status_of(child)
+
+
+def _place() -> str:
+    """Where the socket's folder is made: its path has to fit into ``sun_path``, 108 bytes (unix(7))."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) < 70 else "/tmp"  # noqa: S108 - a folder of its own is made there
 
 
 def _ignored() -> frozenset[str]:

@@ -78,7 +78,7 @@ def summary(judge: Judge, problem: str) -> None:
     """What became of all queue pairs, and what was found, once more in short."""
     calls = sum(process.calls for process in judge.processes)
     if problem:
-        _say(("warning", "bold yellow"), f": a record could not be read, and its process went on unwatched: {problem}")
+        _say(("warning", "bold yellow"), f": a process may have gone on unwatched, for something went wrong: {problem}")
     if not judge.pairs:
         _say(_nothing(judge))
         return

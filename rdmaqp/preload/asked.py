@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard.driver_rows import driver_of_provider
@@ -11,6 +12,7 @@ from rdmaqp.model.enums import (
     AtomicCap,
     AttrMask,
     DeviceCap,
+    DriverType,
     GidType,
     LinkLayer,
     PortState,
@@ -21,15 +23,18 @@ from rdmaqp.model.enums import (
 )
 from rdmaqp.model.gid import GID, GidEntry
 from rdmaqp.model.request import DeviceFacts, PortFacts, ProcessFacts, QPCap, QPFacts, Request
-from rdmaqp.preload.wire import Answer, Call, Gid
+from rdmaqp.preload.wire import Answer, Call, Gid, gids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from rdmaqp.preload.seen import QueuePair
 
 _QKEY = int(AttrMask.QKEY)
 _NO_TYPE = 255
+_LIMITS = (
+    "phys_port_cnt", "max_qp", "max_qp_wr", "max_sge", "max_qp_rd_atom", "max_qp_init_rd_atom", "max_res_rd_atom",
+)  # fmt: skip
 _VECTORS = ("ah_attr", "alt_ah_attr")
 #: The attributes that travel, each with its mask bit. CAP cannot be modified, and its value says nothing.
 _CARRIED = tuple((name, field.mask) for name, field in FIELDS.items() if name != "cap")
@@ -37,12 +42,11 @@ _TYPES, _STATES = QPType._value2member_map_, QPState._value2member_map_
 _NO_PROCESS, _EMPTY = ProcessFacts(), GID(bytes(16))
 
 
-def request_of(call: Call, slots: Sequence[Gid], known: QueuePair) -> Request:
-    """What the guard is asked of *call*; *known* is what earlier calls told of its queue pair."""
-    attr = _attr(call)
-    gids = {slot.index: _entry(slot) for slot in slots}
-    if call.answers & Answer.GIDS and (index := call.attr.ah_attr.sgid_index) < call.gid_tbl_len:
-        gids.setdefault(index, GidEntry(index=index, gid=_EMPTY))  # the contract's word for a slot that is empty
+def request_of(call: Call, slots: bytes, known: QueuePair) -> Request:
+    """What the guard is asked of *call*, and of the table in *slots*; *known* is what its queue pair's calls told."""
+    attr, gids, index = _attr(call), _table(slots), call.attr.ah_attr.sgid_index
+    if call.answers & Answer.GIDS and index < call.gid_tbl_len and index not in gids:
+        gids = {**gids, index: GidEntry(index=index, gid=_EMPTY)}  # the contract's word for a slot that is empty
     return Request(
         qp=_queue_pair(call, known), attr=attr, mask=call.mask, units="abi", device=_device(call), port=_port(call),
         gids=gids, gids_complete=bool(call.answers & Answer.GIDS),
@@ -69,9 +73,11 @@ def _queue_pair(call: Call, known: QueuePair) -> QPFacts:
             max_recv_sge=call.max_recv_sge, max_inline_data=call.max_inline_data,
         )  # fmt: skip
     kind: Any = _TYPES.get(call.qp_type)
+    # EFA has one type of its own. mlx5 has two, and nothing that can be asked says which.
+    own = DriverType.SRD if kind is QPType.DRIVER and call.provider.startswith(b"libefa") else None
     return QPFacts(
-        type=kind, state=state, port_num=known.port_num, qp_num=call.qp_num, pkey_index=known.pkey_index, cap=cap,
-        was=known.was(state), sq_draining=call.sq_draining if call.answers & Answer.STATE else None,
+        type=kind, driver_type=own, state=state, port_num=known.port_num, qp_num=call.qp_num,
+        pkey_index=known.pkey_index, cap=cap, was=known.was(state), sq_draining=call.sq_draining if call.answers & Answer.STATE else None,
         srq=bool(call.has_srq),
     )  # fmt: skip
 
@@ -107,22 +113,42 @@ def _device(call: Call) -> DeviceFacts:
     name, driver = _text(call.device), driver_of_provider(call.provider.decode(errors="replace"))
     if not call.answers & Answer.DEVICE:
         return DeviceFacts(name=name, driver=driver, transport=Transport(call.transport))
+    limits = tuple(getattr(call, limit) for limit in _LIMITS)
+    return _described(name, driver, call.transport, limits, call.atomic_cap, call.device_cap_flags)
+
+
+@lru_cache(64)
+def _described(
+    name: str | None, driver: str | None, transport: int, limits: tuple[int, ...], atomics: int, flags: int
+) -> DeviceFacts:  # fmt: skip
     return DeviceFacts(
-        name=name, driver=driver, transport=Transport(call.transport), phys_port_cnt=call.phys_port_cnt,
-        max_qp=call.max_qp, max_qp_wr=call.max_qp_wr, max_sge=call.max_sge, max_qp_rd_atom=call.max_qp_rd_atom,
-        max_qp_init_rd_atom=call.max_qp_init_rd_atom, max_res_rd_atom=call.max_res_rd_atom,
-        atomic_cap=AtomicCap(call.atomic_cap), device_cap_flags=DeviceCap(call.device_cap_flags),
+        name=name, driver=driver, transport=Transport(transport), atomic_cap=AtomicCap(atomics),
+        device_cap_flags=DeviceCap(flags), **dict(zip(_LIMITS, limits, strict=True)),
     )  # fmt: skip
 
 
 def _port(call: Call) -> PortFacts:
     if not call.answers & Answer.PORT:
         return PortFacts()
+    return _port_with(call.port_num, call.port_state, call.link_layer, call.active_mtu, call.max_mtu, call.lid,
+                      call.lmc, call.gid_tbl_len, call.pkey_tbl_len, bool(call.grh_required))  # fmt: skip
+
+
+@lru_cache(64)
+def _port_with(
+    num: int, state: int, layer: int, active_mtu: int, max_mtu: int, lid: int, lmc: int, gids: int, pkeys: int,
+    grh: bool,  # noqa: FBT001
+) -> PortFacts:  # fmt: skip
     return PortFacts(
-        num=call.port_num, state=PortState(call.port_state), link_layer=LinkLayer(call.link_layer),
-        active_mtu=mtu_bytes(call.active_mtu), max_mtu=mtu_bytes(call.max_mtu), lid=call.lid, lmc=call.lmc,
-        gid_tbl_len=call.gid_tbl_len, pkey_tbl_len=call.pkey_tbl_len, grh_required=bool(call.grh_required),
+        num=num, state=PortState(state), link_layer=LinkLayer(layer), active_mtu=mtu_bytes(active_mtu),
+        max_mtu=mtu_bytes(max_mtu), lid=lid, lmc=lmc, gid_tbl_len=gids, pkey_tbl_len=pkeys, grh_required=grh,
     )  # fmt: skip
+
+
+@lru_cache(256)
+def _table(slots: bytes) -> Mapping[int, GidEntry]:
+    """The entries by index: the same object while the table does not change, for each queue pair keeps its calls'."""
+    return {slot.index: _entry(slot) for slot in gids(slots)}
 
 
 def _entry(slot: Gid) -> GidEntry:

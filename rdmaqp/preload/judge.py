@@ -20,11 +20,11 @@ from rdmaqp.preload.seen import Process, QueuePair, Step
 from rdmaqp.verbs.failures import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from rdmaqp.guard import Finding, Report
     from rdmaqp.model.request import Request
-    from rdmaqp.preload.wire import Call, Destroy, Gid, Hello, Result
+    from rdmaqp.preload.wire import Call, Destroy, Hello, Result
 
 _TYPES = QPType._value2member_map_
 
@@ -101,22 +101,19 @@ class Judge:
         self.refused = 0
 
     def hello(self, record: Hello) -> Process:
-        """A process says that it is there: the same as before, or a new one (after fork, or exec)."""
-        program = record.program.decode(errors="replace")
-        for known in reversed(self.processes):
-            if known.pid == record.head.pid:
-                if known.program == program and not known.talks:
-                    known.talks = bool(record.stays)
-                    return known
-                break
-        process = Process(record.head.pid, program, record.parent, talks=bool(record.stays))
+        """A process says that it is there. At its start, or after exec, it is a new one; later the one that it was."""
+        pid = record.head.pid
+        known = next((one for one in reversed(self.processes) if one.pid == pid), None)
+        if record.stays and known is not None:
+            return known
+        process = Process(pid, record.program.decode(errors="replace"), record.parent)
         self.processes.append(process)
         return process
 
     # ------------------------------------------------------------------ the calls
 
-    def call(self, process: Process, record: Call, slots: Sequence[Gid]) -> bool:
-        """Judge a call that is about to be made; whether it is refused."""
+    def call(self, process: Process, record: Call, slots: bytes) -> bool:
+        """Judge a call that is about to be made, with the GID table in *slots*; whether it is refused."""
         pair = self._pair(process, record)
         process.calls += 1
         request = request_of(record, slots, pair)
@@ -153,7 +150,6 @@ class Judge:
 
     def gone(self, process: Process, why: str = "") -> None:
         """A process has hung up; *why* where it goes on unwatched. What it was about to call is not known."""
-        process.talks = False
         for key in [key for key in self._waiting if key[0] is process]:
             self._write(self._waiting.pop(key), 0)
         if why and not process.lost:

@@ -21,7 +21,6 @@ class Process:
 
     Attributes:
         calls: how many modify calls it has made.
-        talks: whether its connection is open.
         lost: why it is no longer watched, though it went on; empty where it is, or has ended.
     """
 
@@ -29,7 +28,6 @@ class Process:
     program: str
     parent: int = 0
     calls: int = 0
-    talks: bool = False
     lost: str = ""
     pairs: dict[int, QueuePair] = field(default_factory=dict)
 

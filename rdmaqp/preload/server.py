@@ -55,7 +55,7 @@ class Server:
             if not ready:
                 if self._ended and not more:
                     break
-                more = self._judge.tell_next()
+                more = self._tell()
             else:
                 more = True
 
@@ -95,8 +95,21 @@ class Server:
         try:
             self._take(connection, data)
         except WireError as error:
-            self.problem = self.problem or str(error)
+            self._note(str(error))
             self._hang_up(connection)
+        except Exception as error:  # the program of one process must not lose its judge by another's
+            self._note(f"this call breaks rdmaqp, please report it: {type(error).__name__}: {error}")
+            self._hang_up(connection)
+
+    def _note(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+    def _tell(self) -> bool:
+        try:
+            return self._judge.tell_next()
+        except Exception as error:
+            self._note(f"what was found could not be told, please report it: {type(error).__name__}: {error}")
+            return True
 
     def _take(self, connection: socket.socket, data: bytes) -> None:
         record, judge, process = wire.read(data), self._judge, self._of[connection]
@@ -106,7 +119,7 @@ class Server:
         elif process is None:
             raise WireError(f"{type(record).__name__} before a HELLO")
         elif isinstance(record, Call):
-            refused = judge.call(process, record, wire.gids(record, data))
+            refused = judge.call(process, record, wire.slots_behind(record, data))
             self._answer(connection, process, Verdict(record.head.number, refused))
         elif isinstance(record, Destroy):
             judge.destroy(process, record)
@@ -120,10 +133,13 @@ class Server:
             self._hang_up(connection, "no verdict came to it in time" if _is_alive(process.pid) else "")
 
     def _hang_up(self, connection: socket.socket, why: str = "") -> None:
+        if connection not in self._of:
+            return
         self._selector.unregister(connection)
         connection.close()
         process = self._of.pop(connection)
-        if process is not None:
+        # One that has lost its descriptor has opened another before this one was seen to be closed.
+        if process is not None and process not in self._of.values():
             self._judge.gone(process, why)
 
 

@@ -147,11 +147,16 @@ def read(data: bytes) -> Hello | Call | Result | Destroy:
     return record  # type: ignore[no-any-return]
 
 
-def gids(call: Call, data: bytes) -> list[Gid]:
-    """The slots of the GID table behind *call*. Raises :class:`WireError` where there are fewer than it says."""
-    start, size = sizeof(Call), sizeof(Gid)
-    if len(data) < start + call.gid_count * size:
+def slots_behind(call: Call, data: bytes) -> bytes:
+    """The bytes of the GID table behind *call*. Raises :class:`WireError` where there are fewer than it says."""
+    start, size = sizeof(Call), call.gid_count * sizeof(Gid)
+    if len(data) < start + size:
         raise WireError(f"a call with {call.gid_count} GIDs, and {len(data)} bytes")
-    return [Gid.from_buffer_copy(data, start + at * size) for at in range(call.gid_count)]
+    return data[start : start + size]
+
+
+def gids(slots: bytes) -> list[Gid]:
+    """The slots in the bytes of a table."""
+    return [Gid.from_buffer_copy(slots, at) for at in range(0, len(slots), sizeof(Gid))]
 
 
