@@ -77,8 +77,8 @@ def _queue_pair(call: Call, known: QueuePair) -> QPFacts:
     own = DriverType.SRD if kind is QPType.DRIVER and call.provider.startswith(b"libefa") else None
     return QPFacts(
         type=kind, driver_type=own, state=state, port_num=known.port_num, qp_num=call.qp_num,
-        pkey_index=known.pkey_index, cap=cap, was=known.was(state), sq_draining=call.sq_draining if call.answers & Answer.STATE else None,
-        srq=bool(call.has_srq),
+        pkey_index=known.pkey_index, cap=cap, was=known.was(state), srq=bool(call.has_srq),
+        sq_draining=call.sq_draining if call.answers & Answer.STATE else None,
     )  # fmt: skip
 
 
