@@ -39,7 +39,8 @@ class Redaction:
     """Stand-ins for what says where a machine is: GIDs, net devices, Q_Keys; the same one for the same thing.
 
     What the guard's rules ask of a GID stays as it was: whether it is empty, IPv4, link-local, multicast, and which
-    have their subnet prefix in common. Stand-ins are of the ranges for documentation (RFC 5737, RFC 3849).
+    have their subnet prefix in common. Stand-ins are of the ranges for documentation (RFC 5737, RFC 6676, RFC 3849);
+    behind the first 254 IPv4 addresses, of that for benchmarks (RFC 2544).
     """
 
     def __init__(self) -> None:
@@ -58,8 +59,7 @@ class Redaction:
             return gid
         low = self._number("host", bytes(gid[8:])) & 0xFFFFFFFF
         if gid.is_ipv4_mapped:
-            head = gid[:12] + (b"\xe9\xfc\x00" if gid.is_multicast else b"\xc0\x00\x02")  # 233.252.0.0, 192.0.2.0
-            return GID(head + bytes([low & 0xFF]))
+            return GID(gid[:12] + _ipv4(low, is_multicast=gid.is_multicast))
         if gid.is_multicast:
             return GID(gid[:2] + bytes(10) + low.to_bytes(4, "big"))
         if gid.is_link_local:
@@ -91,3 +91,12 @@ class Redaction:
 
     def _qkey(self, key: int | None) -> int | None:
         return None if key is None else key & _BIT_31 | 0x1000 + self._number("qkey", key)
+
+
+def _ipv4(number: int, *, is_multicast: bool) -> bytes:
+    """The stand-in of that number: 192.0.2.0/24, then 198.18.0.0/15; of groups 233.252.0.0/24."""
+    if is_multicast:
+        return b"\xe9\xfc\x00" + bytes([number & 0xFF])
+    if number < 0xFF:
+        return b"\xc0\x00\x02" + bytes([number])
+    return (0xC6120000 | number & 0x1FFFF).to_bytes(4, "big")

@@ -33,8 +33,9 @@ def programs(stub_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         "linked": verbs, "linked_now": [*verbs, "-Wl,-z,now"], "linked_lazy": [*verbs, "-Wl,-z,lazy"],
         "mistakes": verbs, "asks_handle": ["-ldl"], "loads_plugin": ["-ldl"], "plugin.so": [*library, *verbs],
         "takes_address.so": [*library, "-DBY_ADDRESS", *verbs], "interposer.so": [*library, "-ldl"],
+        "without_plt.so": [*library, "-fno-plt", "-O1", *verbs],
     }  # fmt: skip
-    source = {"linked_now": "linked", "linked_lazy": "linked", "takes_address.so": "plugin"}
+    source = {"linked_now": "linked", "linked_lazy": "linked", "takes_address.so": "plugin", "without_plt.so": "plugin"}
     with ThreadPoolExecutor(4) as pool:
         made = [
             pool.submit(compiled, name, into, *flags, source=source.get(name, "")) for name, flags in wanted.items()

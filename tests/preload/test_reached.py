@@ -25,6 +25,7 @@ WAYS = {
     "the same, by the function's address": (["loads_plugin", "takes_address.so"], True, True),
     "the same with RTLD_DEEPBIND": (["loads_plugin", "plugin.so", "deepbind"], False, True),
     "with RTLD_DEEPBIND, by the function's address": (["loads_plugin", "takes_address.so", "deepbind"], False, False),
+    "with RTLD_DEEPBIND, compiled without a PLT": (["loads_plugin", "without_plt.so", "deepbind"], False, False),
     "dlsym on a handle": (["asks_handle", "dlsym"], False, True),
     "dlvsym on a handle": (["asks_handle", "dlvsym"], False, True),
 }
