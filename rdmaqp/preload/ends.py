@@ -10,7 +10,7 @@ from rdmaqp.model.endpoint import PeerRecord
 from rdmaqp.model.enums import LinkLayer, QPState, mtu_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rdmaqp.guard import Finding
     from rdmaqp.model.request import Request
@@ -29,33 +29,35 @@ class Disagreement(NamedTuple):
 
 def disagreements(pairs: Iterable[QueuePair]) -> list[Disagreement]:
     """Each connected queue pair whose destination was seen too, and does not agree with it."""
-    all_pairs = list(pairs)
-    found: list[Disagreement] = []
-    for ours in all_pairs:
-        theirs = peer_of(ours, all_pairs)
+    numbered: dict[int, list[QueuePair]] = {}
+    for pair in pairs:
+        if QPState.RTR in pair.calls:
+            numbered.setdefault(pair.number, []).append(pair)
+    found: dict[tuple[QueuePair, QueuePair], Disagreement] = {}
+    for ours in (pair for same in numbered.values() for pair in same):
+        theirs = peer_of(ours, numbered)
         if theirs is None:
             continue
         # What one end's side has told, the other's would tell once more.
-        told = {f.rule for one in found if one.ours is theirs and one.theirs is ours for f in one.findings}
+        mirrored = found.get((theirs, ours))
+        told = {finding.rule for finding in mirrored.findings} if mirrored else set()
         findings = tuple(finding for finding in _compare(ours, theirs) if finding.rule not in told)
         if findings:
-            found.append(Disagreement(ours, theirs, findings))
-    return found
+            found[ours, theirs] = Disagreement(ours, theirs, findings)
+    return list(found.values())
 
 
-def peer_of(ours: QueuePair, pairs: Iterable[QueuePair]) -> QueuePair | None:
+def peer_of(ours: QueuePair, numbered: Mapping[int, Sequence[QueuePair]]) -> QueuePair | None:
     """The queue pair that *ours* sends to, by number and address; ``None`` where it, or the only one, was not seen."""
     gid, lid, number = ours.destination()
-    if number is None or QPState.RTR not in ours.calls:
+    if number is None:
         return None
     found = [
-        pair for pair in pairs
-        if pair.number == number and pair.type is ours.type and QPState.RTR in pair.calls
-        and (gid in {entry.gid for entry in pair.own_gids().values()} if gid is not None else _answers_to(pair, lid))
+        pair for pair in numbered.get(number, ())
+        if (gid in {entry.gid for entry in pair.own_gids().values()} if gid is not None else _answers_to(pair, lid))
     ]  # fmt: skip
     # A number is given again once its queue pair is gone: then those that live, or lived at the same time, count.
-    alive = [pair for pair in found if not pair.destroyed]
-    chosen = alive or found
+    chosen = [pair for pair in found if not pair.destroyed] or found
     if len(chosen) > 1:
         chosen = [pair for pair in chosen if pair.destination()[2] == ours.number]
     return chosen[0] if len(chosen) == 1 else None

@@ -13,7 +13,7 @@ from preload.mistakes import GID, NAMED, ROCE, results
 from preload.watching import Watched, watch
 from rdmaqp.guard import check
 from rdmaqp.model import codec
-from rdmaqp.preload.ends import disagreements
+from rdmaqp.preload.ends import disagreements, peer_of
 from stub import NullDevice
 
 
@@ -70,6 +70,15 @@ def test_ends_that_were_both_seen_and_do_not_agree(programs: Path, null_device: 
         ("peer-psn", "rq_psn"), ("peer-mtu", "path_mtu"),
     }  # fmt: skip
     assert [pair.destroyed for pair in seen.judge.pairs] == [True, False, False]
+
+
+def test_a_peer_on_infiniband_is_found_by_its_lid(programs: Path, null_device: NullDevice) -> None:
+    seen = watch([programs / "linked", "threads", "3"], null_device.environment())  # each leads to itself
+    for pair in seen.judge.pairs:
+        assert peer_of(pair, {pair.number: [pair]}) is pair
+    assert disagreements(seen.judge.pairs) == []
+    elsewhere = watch([programs / "linked", "threads", "3"], null_device.environment(LID=18))
+    assert [peer_of(pair, {pair.number: [pair]}) for pair in elsewhere.judge.pairs] == [None] * 3
 
 
 def test_a_failed_call_is_explained(programs: Path, null_device: NullDevice) -> None:
