@@ -9,7 +9,10 @@
 #include <net/if.h>
 #include <string.h>
 
-enum { UNKNOWN = 255, TABLE_AT_MOST = 2048 };
+enum {
+	UNKNOWN = 255,
+	TABLE_AT_MOST = UINT16_MAX / sizeof(struct ibv_gid_entry), /* an attribute of the kernel's ioctl has 16 bits */
+};
 
 static void copy_text(char *into, size_t size, const char *text)
 {
@@ -209,7 +212,7 @@ static void ask_slot(const struct real *verbs, struct ibv_context *context, uint
 	message->call.gid_count = 1;
 }
 
-/* The slots of the port's table that are in use. The kernel refuses room for less than all ports' tables. */
+/* The slots of the port's table that are in use. The kernel refuses room for less than what all ports have in use. */
 static void ask_gids(const struct real *verbs, struct ibv_context *context, uint32_t index, struct message *message)
 {
 	static struct ibv_gid_entry table[TABLE_AT_MOST];
