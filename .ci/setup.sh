@@ -127,7 +127,7 @@ venv_print() {
 build_print() {
     {
         cat pyproject.toml setup.py build_ffi.py
-        find rdmaqp/verbs/_c -type f | LC_ALL=C sort | xargs cat
+        find rdmaqp/verbs/_c rdmaqp/preload/_c -type f | LC_ALL=C sort | xargs cat
         dpkg-query -W -f '${Version}' libibverbs-dev 2>/dev/null || true
     } | sha256sum | cut -d' ' -f1
 }
@@ -148,7 +148,7 @@ setup_environment() {
     fi
     say "building rdmaqp in place: pip install -e '.[$extras]'"
     # Neither pip nor setuptools notices headers that have changed: an old extension would stay.
-    rm -rf build rdmaqp/_verbs*.so
+    rm -rf build rdmaqp/_verbs*.so rdmaqp/preload/_*.so
     .venv/bin/python -m pip install -q --disable-pip-version-check -e ".[$extras]" >&2 ||
         fail "pip could not install rdmaqp with [$extras]; its message is above" \
             "What to do: where it could not reach the index, look at the network, a proxy (https_proxy) or PIP_INDEX_URL."

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rdmaqp"
 
 #: Top to bottom, as CONTRIBUTING.md has them.
-ROOMS = ("cli", "lab", "connection", "verbs", "guard", "host", "model", "errors")
+ROOMS = ("cli", "lab", "preload", "connection", "verbs", "guard", "host", "model", "errors")
 #: The front door and the door bell: what users import, what ``python -m`` runs. They are above all rooms.
 DOORS = {"", "__main__"}
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "pingpong": "a real RC connection, and verified messages over it",
     "bench": "latency, bandwidth and message rate, as perftest measures them",
     "check": "judge requests, one JSON object a line",
+    "guard": "any program, unchanged, with its modify calls judged as they are made",
     "diagnose": "why a queue pair failed, from the log of a program or of the kernel",
     "doctor": "what of this machine stands in the way of RDMA, and how to mend it",
     "watch": "the kernel's queue pairs, live",

@@ -5,6 +5,8 @@ Each row has its source: paths are under ``drivers/infiniband/`` in Linux, or un
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -221,3 +223,15 @@ def driver_of(name: str | None) -> Driver:
     if name is None:
         return UNKNOWN
     return DRIVERS.get(name) or DRIVERS.get(ALIASES.get(name, ""), UNKNOWN)
+
+
+#: Provider libraries whose name is not the kernel driver's.
+_DRIVER_OF_PROVIDER = {"hfi1verbs": "hfi1", "ipathverbs": "qib", "vmw_pvrdma": "pvrdma"}
+
+
+def driver_of_provider(file: str) -> str | None:
+    """The kernel driver's name, by the *file* of the provider's code; ``None`` where that says nothing."""
+    match = re.match(r"lib([a-z0-9_]+?)(-rdmav\d+)?\.so", PurePath(file).name)
+    if match is None or match[1] == "ibverbs":
+        return None
+    return _DRIVER_OF_PROVIDER.get(match[1], match[1])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import DeviceError, RdmaqpError, VerbsError
+from rdmaqp.guard.driver_rows import driver_of_provider
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
@@ -275,19 +274,7 @@ def _host_order(big_endian: int) -> int:
     return int.from_bytes(native().ffi.buffer(native().ffi.new("uint64_t *", big_endian))[:], "big")
 
 
-#: Provider libraries whose name is not the kernel driver's.
-_DRIVER_OF_PROVIDER = {"hfi1verbs": "hfi1", "ipathverbs": "qib", "vmw_pvrdma": "pvrdma"}
-
-
 def _driver(handle: Any) -> str | None:
     ffi, lib = native()
     file = lib.rdmaqp_provider_file(handle)
     return None if file == ffi.NULL else driver_of_provider(ffi.string(file).decode())
-
-
-def driver_of_provider(file: str) -> str | None:
-    """The kernel driver's name, by the *file* of the provider's code; ``None`` where that says nothing."""
-    match = re.match(r"lib([a-z0-9_]+?)(-rdmav\d+)?\.so", Path(file).name)
-    if match is None or match[1] == "ibverbs":
-        return None
-    return _DRIVER_OF_PROVIDER.get(match[1], match[1])

@@ -22,7 +22,7 @@ from rdmaqp.host import process
 from rdmaqp.host.path import PathAnswers, ask_path
 from rdmaqp.model.attributes import QPAttr
 from rdmaqp.model.enums import WCStatus
-from rdmaqp.model.request import Completion, Failure, QPFacts, Request
+from rdmaqp.model.request import Completion, Failure, ProcessFacts, QPFacts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +39,9 @@ def explain(error: VerbsError, asked: Callable[[], Request]) -> VerbsError:
     """*error* with why: *asked* gives the request as the guard was asked, or would have been."""
     with _delivering(error):
         made = asked()
-        request = replace(made, failed=Failure(error.errno or 0), process=process.facts())
+        # Another process' call says whose limits count.
+        limits = process.facts() if made.process == ProcessFacts() else made.process
+        request = replace(made, failed=Failure(error.errno or 0), process=limits)
         report = check(request)
         _tell(error, request, report, _machine(request, report, (error.errno or 0) in _ASK_FOR))
     return error

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-import re
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.errors import DeviceError
@@ -147,7 +145,7 @@ def request(
         ),
         attr=attr, mask=None if mask is None else int(mask), device=qp.pd.context.facts,
         port=facts, gids=gids, gids_complete=number != 0, pkeys=pkeys, peer=peer,
-        process=_NO_PROCESS if attr.qkey is None else process.facts(), kernel=kernel_release(),
+        process=_NO_PROCESS if attr.qkey is None else process.facts(), kernel=process.kernel_release(),
     )  # fmt: skip
 
 
@@ -181,13 +179,6 @@ def _pkey_index(qp: QueuePair, attr: QPAttr, peer: Endpoint | None) -> int:
     else:
         index = None if peer is None or peer.pkey is None else qp.pkey_index
     return index if index is not None and 0 <= index <= 0xFFFF else -1
-
-
-@cache
-def kernel_release() -> tuple[int, int] | None:
-    """The running kernel's (major, minor)."""
-    match = re.match(r"(\d+)\.(\d+)", platform.release())
-    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def describe(qp: QueuePair, port_num: int, psn: int, gid_index: int | None, more: dict[str, Any]) -> Endpoint:

@@ -12,6 +12,7 @@ from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
 from rdmaqp.guard.policy import Policy, current
+from rdmaqp.host import process
 from rdmaqp.model.arguments import checked, require
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import Endpoint
@@ -111,7 +112,7 @@ class QueuePair(Historian):
         """What the guard is asked of its creation."""
         return Request(
             qp=QPFacts(type=self.type, srq=self.srq is not None), create=cap, device=pd.context.facts,
-            kernel=modify.kernel_release(),
+            kernel=process.kernel_release(),
         )  # fmt: skip
 
     def __str__(self) -> str:

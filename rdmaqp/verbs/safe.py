@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import DeviceError, VerbsError
 from rdmaqp.guard import check, unasked
 from rdmaqp.guard.policy import Policy, current
+from rdmaqp.host.process import kernel_release
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.attributes import FIELDS, AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import AttrMask, DriverType, QPState, QPType
 from rdmaqp.model.request import QPFacts, Request
 from rdmaqp.verbs import device as devices
-from rdmaqp.verbs.modify import kernel_release
 from rdmaqp.verbs.queue_pair import QueuePair
 
 if TYPE_CHECKING:

@@ -21,7 +21,9 @@ from build_module import load_build_ffi
 from stub import NullDevice
 
 ROOT = Path(__file__).parents[2]
-C_INPUTS = {"build_ffi.py", *(str(file.relative_to(ROOT)) for file in (ROOT / "rdmaqp/verbs/_c").iterdir())}
+C_FOLDERS = ("rdmaqp/verbs/_c", "rdmaqp/preload/_c")
+C_INPUTS = {"build_ffi.py", *(str(file.relative_to(ROOT)) for name in C_FOLDERS for file in (ROOT / name).iterdir())}
+PRELOADED = {"rdmaqp/preload/_shim.abi3.so", "rdmaqp/preload/_audit.abi3.so"}
 GOOD_REQUEST = """
 import rdmaqp
 request = rdmaqp.Request(
@@ -132,9 +134,9 @@ def test_the_wheel_has_what_runs_and_not_what_it_was_built_from(wheel: Path) -> 
     assert wheel.name == f"rdmaqp-{version()}-cp311-abi3-{platform()}.whl"
     inside = names(wheel)
     data = {str(file.relative_to(ROOT)) for pattern in ("*.sh", "*.pyi") for file in (ROOT / "rdmaqp").rglob(pattern)}
-    assert modules() | data | {"rdmaqp/py.typed", "rdmaqp/_verbs.abi3.so"} <= inside
+    assert modules() | data | PRELOADED | {"rdmaqp/py.typed", "rdmaqp/_verbs.abi3.so"} <= inside
     assert {name for name in inside if not name.startswith(("rdmaqp/", f"rdmaqp-{version()}.dist-info/"))} == set()
-    assert not [name for name in inside if name.endswith((".c", ".h", ".o")) or "build_ffi" in name]
+    assert not [name for name in inside if name.endswith((".c", ".h", ".o", ".map")) or "build_ffi" in name]
 
 
 def version() -> str:
@@ -153,6 +155,25 @@ def test_the_wheel_works(site: Path, null_device: NullDevice) -> None:
         **{k: v for k, v in null_device.environment().items() if k.startswith(("RDMAQP_", "LD_"))},
     )  # fmt: skip
     assert (done.stdout.splitlines(), done.stderr) == (["['null0'] 0.0.0", "refuse"], "")
+
+
+def test_the_wheel_watches_programs(site: Path, null_device: NullDevice) -> None:
+    program = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r}); import rdmaqp; rdmaqp.open()"]
+    done = python(
+        site, f"from rdmaqp.cli import run\nrun(['guard', '--', *{program!r}])",
+        **{k: v for k, v in null_device.environment().items() if k.startswith(("RDMAQP_", "LD_"))},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "rdmaqp guard: no queue pair was modified by ibv_modify_qp in 1 process\n"
+
+
+def test_the_pure_wheel_says_that_it_watches_no_program(pure_wheel: Path, place: Path) -> None:
+    site = place / "pure-site-to-watch-from"
+    with zipfile.ZipFile(pure_wheel) as archive:
+        archive.extractall(site)
+    done = python(site, "from rdmaqp.cli import run\nraise SystemExit(run(['guard', '--', 'true']))")
+    assert done.returncode == 1
+    assert "rdmaqp was installed without its compiled half, and the shim is of it" in done.stderr
 
 
 def test_the_pure_wheel_judges_and_opens_no_device(pure_wheel: Path, place: Path) -> None:

@@ -1,0 +1,151 @@
+"""Where the shims of all processes call: one socket, one loop, one record after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rdmaqp.preload import wire
+from rdmaqp.preload.wire import LONGEST, Call, Destroy, Hello, Verdict, WireError
+
+if TYPE_CHECKING:
+    from rdmaqp.preload.judge import Judge
+    from rdmaqp.preload.seen import Process
+
+#: All processes of a launcher may start at the same moment, and none of them waits.
+_BACKLOG = 4096
+
+
+class Server:
+    """Serves the shims with *judge*'s verdicts until the watched program has ended.
+
+    Attributes:
+        problem: what was wrong with the first record that could not be read; empty where all could.
+    """
+
+    def __init__(self, folder: Path, judge: Judge) -> None:
+        self.path = folder / "guard"
+        self.problem = ""
+        self._judge = judge
+        self._of: dict[socket.socket, Process | None] = {}
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.settimeout(0)
+        self._listener.bind(str(self.path))
+        self._listener.listen(_BACKLOG)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._alarm, self._bell = socket.socketpair()
+        self._ended = False
+        self._selector.register(self._alarm, selectors.EVENT_READ, self._end)
+
+    def ended(self) -> None:
+        """Say, from another thread, that the program has ended: serve what has been sent, and return."""
+        self._bell.send(b"\0")
+
+    def serve(self) -> None:
+        """Serve until :meth:`ended`. What is to be told is told when no process waits for a verdict."""
+        more = False
+        while True:
+            ready = self._selector.select(0 if more or self._ended else None)
+            for key, _ in ready:
+                key.data(key.fileobj)
+            if not ready:
+                if self._ended and not more:
+                    break
+                more = self._tell()
+            else:
+                more = True
+
+    def close(self) -> None:
+        """Hang up on all; programs that still run go on by themselves."""
+        for connection in list(self._of):
+            self._hang_up(connection)
+        self._selector.close()
+        for sock in (self._listener, self._alarm, self._bell):
+            sock.close()
+        self.path.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------ what becomes ready
+
+    def _end(self, alarm: socket.socket) -> None:
+        self._selector.unregister(alarm)
+        self._ended = True
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = listener.accept()
+                connection.settimeout(0)
+                self._of[connection] = None
+                self._selector.register(connection, selectors.EVENT_READ, self._read)
+
+    def _read(self, connection: socket.socket) -> None:
+        try:
+            data = connection.recv(LONGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._hang_up(connection)
+            return
+        try:
+            self._take(connection, data)
+        except WireError as error:
+            self._note(str(error))
+            self._hang_up(connection)
+        except Exception as error:  # the program of one process must not lose its judge by another's
+            self._note(f"this call breaks rdmaqp, please report it: {type(error).__name__}: {error}")
+            self._hang_up(connection)
+
+    def _note(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+    def _tell(self) -> bool:
+        try:
+            return self._judge.tell_next()
+        except Exception as error:
+            self._note(f"what was found could not be told, please report it: {type(error).__name__}: {error}")
+            return True
+
+    def _take(self, connection: socket.socket, data: bytes) -> None:
+        record, judge, process = wire.read(data), self._judge, self._of[connection]
+        if isinstance(record, Hello):
+            found = judge.hello(record)
+            self._of[connection] = found if record.stays else None  # the others only say that they are there
+        elif process is None:
+            raise WireError(f"{type(record).__name__} before a HELLO")
+        elif isinstance(record, Call):
+            refused = judge.call(process, record, wire.slots_behind(record, data))
+            self._answer(connection, process, Verdict(record.head.number, refused))
+        elif isinstance(record, Destroy):
+            judge.destroy(process, record)
+        else:
+            judge.result(process, record)
+
+    def _answer(self, connection: socket.socket, process: Process, verdict: Verdict) -> None:
+        try:
+            connection.send(bytes(verdict))
+        except OSError:  # it has not waited so long, or has ended
+            self._hang_up(connection, "no verdict came to it in time" if _is_alive(process.pid) else "")
+
+    def _hang_up(self, connection: socket.socket, why: str = "") -> None:
+        if connection not in self._of:
+            return
+        self._selector.unregister(connection)
+        connection.close()
+        process = self._of.pop(connection)
+        # One that has lost its descriptor has opened another before this one was seen to be closed.
+        if process is not None and process not in self._of.values():
+            self._judge.gone(process, why)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
