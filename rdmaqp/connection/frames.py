@@ -3,10 +3,15 @@
 A frame is ``RDQP``, the version (16 bits), the length of what follows (32 bits, both big-endian), and
 that many bytes of JSON: one object with a ``kind``. The kinds and their fields:
 
-- ``hello``: the client's first words.
-- ``record``: ``nonce``, ``endpoint`` (:class:`Endpoint` without what it sees), ``settings``.
+- ``hello``: the client's first words. With a shared secret it has a ``nonce``, and the server answers with a ``hello``
+  that has one too, and a ``proof``; then comes the client's ``proof``. All later frames end in 32 bytes that prove
+  the secret (:mod:`rdmaqp.connection.secrecy`).
+- ``record``: ``nonce``, ``endpoint`` (:class:`Endpoint` without what it sees), ``settings``, ``told``.
 - ``echo``: ``nonce`` and ``of``, the receiver's and the sender's own; ``qp_num`` and ``psn`` as received.
-- ``barrier``: ``name``.  ``fail``: ``reason``.
+- ``verdict``: ``of``, the receiver's nonce; ``refused``: why its sender does not connect, or null.
+- ``barrier``: ``name``; at the one after the bring-up ``receives``, how many are posted (null: from a shared queue, or
+  not known), or ``failed``: why the queue pair is not up.
+- ``bye``: its sender sends nothing more; ``sent``, how many messages that were.  ``fail``: ``reason``.
 
 Unknown fields are skipped, so that one can be added without a new version; anything else takes one.
 """
@@ -27,10 +32,11 @@ from rdmaqp.model.gid import GID
 if TYPE_CHECKING:
     from enum import IntEnum
 
+    from rdmaqp.connection.secrecy import Seal
     from rdmaqp.connection.wire import Setting
 
 MAGIC = b"RDQP"
-VERSION = 1
+VERSION = 2
 LONGEST = 64 * 1024
 """Bytes of JSON that a frame may carry."""
 HEADER = struct.Struct("!4sHI")
@@ -55,6 +61,9 @@ _ENUMS: dict[str, type[IntEnum]] = {
 _MTUS = (256, 512, 1024, 2048, 4096)
 _GID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NONCE = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_LONG_NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_PROOF = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_LONGEST_REASON = 4000  # characters; in JSON at most twelve bytes each
 _STOCK_RECORD = re.compile(rb"[0-9a-fA-F]{4}:", re.ASCII)
 _MOST_SETTINGS = 64
 
@@ -73,8 +82,8 @@ class FrameError(ValueError):
         self.ours = ours
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    """A message as a frame.
+def encode(message: Mapping[str, Any], seal: Seal | None = None) -> bytes:
+    """A message as a frame, sealed where the two ends have a secret.
 
     Raises:
         ValueError: it is longer than :data:`LONGEST`, or JSON has no word for something in it.
@@ -82,10 +91,12 @@ def encode(message: Mapping[str, Any]) -> bytes:
     body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
     if len(body) > LONGEST:
         raise ValueError(f"a message of {len(body)} bytes does not fit into a frame; at most {LONGEST} do")
-    return HEADER.pack(MAGIC, VERSION, len(body)) + body
+    proof = 0 if seal is None else seal.size
+    frame = HEADER.pack(MAGIC, VERSION, len(body) + proof) + body
+    return frame if seal is None else frame + seal.sign(frame)
 
 
-def missing(buffer: bytes | bytearray) -> int:
+def missing(buffer: bytes | bytearray, seal: Seal | None = None) -> int:
     """How many bytes *buffer* lacks to the end of its frame's header or, once that is there, of its frame.
 
     Raises:
@@ -101,7 +112,7 @@ def missing(buffer: bytes | bytearray) -> int:
             f"speaks version {version} of the exchange, not version {VERSION} as expected\n"
             "install the same rdmaqp on both ends"
         )
-    if length > LONGEST:
+    if length > LONGEST + (0 if seal is None else seal.size):
         raise FrameError(f"announced a message of {length} bytes; at most {LONGEST} are allowed")
     return int(HEADER.size + length - len(buffer))
 
@@ -114,12 +125,15 @@ def _not_ours(begin: bytes) -> str:
     return f"does not speak rdmaqp's exchange: it sent {begin!r} where {MAGIC!r} was expected\n{advice}"
 
 
-def decode(frame: bytes) -> Message:
+def decode(frame: bytes, seal: Seal | None = None) -> Message:
     """The message in a complete frame.
 
     Raises:
         FrameError: it is not a JSON object with a kind.
+        SecretError: *seal* is given, and it does not prove the secret.
     """
+    if seal is not None:
+        frame = seal.open(frame)
     try:
         text = frame[HEADER.size :].decode()
         message = json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant)
@@ -143,8 +157,10 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def record(nonce: str, endpoint: Endpoint, settings: Mapping[str, Setting]) -> Message:
-    """The message that tells *endpoint* and *settings*.
+def record(
+    nonce: str, endpoint: Endpoint, settings: Mapping[str, Setting], told: Mapping[str, Setting] | None = None
+) -> Message:
+    """The message that tells *endpoint*, the *settings* that both ends must have alike, and what else is *told*.
 
     Raises:
         ValueError: a value is out of the range that the peer would take.
@@ -152,9 +168,12 @@ def record(nonce: str, endpoint: Endpoint, settings: Mapping[str, Setting]) -> M
     fields: Message = {name: getattr(endpoint, name) for name in (*_INTEGERS, "path_mtu", "grh_required")}
     fields |= {name: None if (value := getattr(endpoint, name)) is None else value.name for name in _ENUMS}
     fields["gid"] = None if endpoint.gid is None else endpoint.gid.hex()
-    message = {"kind": "record", "nonce": nonce, "endpoint": fields, "settings": dict(settings)}
+    message = {
+        "kind": "record", "nonce": nonce, "endpoint": fields, "settings": dict(settings), "told": dict(told or {}),
+    }  # fmt: skip
     try:
         read_record(message)
+        read_told(message)
     except FrameError as error:
         raise ValueError(f"this end's own record cannot be sent: it {error}") from None
     return message
@@ -185,6 +204,61 @@ def read_record(message: Message) -> tuple[str, Endpoint, dict[str, Setting]]:
     return nonce, Endpoint(**values), _settings(message.get("settings"))
 
 
+def read_told(message: Message) -> dict[str, Setting]:
+    """What a ``record`` tells besides; nothing where it has no word of it. Raises :class:`FrameError`."""
+    return _settings(message.get("told", {}))
+
+
+def hello(nonce: str, proof: str | None = None) -> Message:
+    """The greeting of an end that has a secret; the server's has its proof."""
+    return {"kind": "hello", "nonce": nonce} | ({} if proof is None else {"proof": proof})
+
+
+def read_nonce(message: Message) -> str:
+    """The nonce of a greeting. Raises :class:`FrameError`."""
+    return _text(message, "nonce", _LONG_NONCE)
+
+
+def read_proof(message: Message) -> str:
+    """The proof of a ``hello`` or ``proof``. Raises :class:`FrameError`."""
+    return _text(message, "proof", _PROOF)
+
+
+def verdict(of: str, refused: str | None) -> Message:
+    """What its sender thinks of the record with the nonce *of*: ``None`` is that it will connect."""
+    return {"kind": "verdict", "of": of, "refused": _cut(refused)}
+
+
+def read_verdict(message: Message) -> tuple[str, str | None]:
+    """The nonce that a ``verdict`` is about, and why its sender refuses. Raises :class:`FrameError`."""
+    return _text(message, "of", _NONCE), _reason(message, "refused")
+
+
+def barrier(name: str, receives: int | None = None, failed: str | None = None) -> Message:
+    """Its sender is at the barrier *name*."""
+    return {"kind": "barrier", "name": name, "receives": receives, "failed": _cut(failed)}
+
+
+def read_readiness(message: Message) -> tuple[int | None, str | None]:
+    """How many receives are posted at the sender of a ``barrier``; why it is not up. Raises :class:`FrameError`."""
+    return _integer(message, "receives", 0, 0xFFFFFFFF), _reason(message, "failed")
+
+
+def read_sent(message: Message) -> int | None:
+    """How many messages the sender of a ``bye`` has sent. Raises :class:`FrameError`."""
+    return _integer(message, "sent", 0, (1 << 63) - 1)
+
+
+def fail(reason: str) -> Message:
+    """Its sender gives up."""
+    return {"kind": "fail", "reason": _cut(reason)}
+
+
+def reason_in(message: Message) -> str:
+    """Why the sender of a ``fail`` gave up, fit for a terminal."""
+    return printable(message.get("reason"), _LONGEST_REASON)
+
+
 def echo(nonce: str, of: str, seen: Endpoint) -> Message:
     """The message that repeats *nonce* and the numbers that came with it; *of* is the sender's own nonce."""
     return {"kind": "echo", "nonce": nonce, "of": of, "qp_num": seen.qp_num, "psn": seen.psn}
@@ -205,6 +279,19 @@ def read_echo(message: Message) -> tuple[str, str, int, int]:
 def printable(text: object, longest: int) -> str:
     """*text* from the peer without what would play with a terminal, cut after *longest* characters."""
     return "".join(c if c == "\n" or c.isprintable() else "?" for c in str(text)[:longest])
+
+
+def _cut(reason: str | None) -> str | None:
+    return None if reason is None else reason[:_LONGEST_REASON]
+
+
+def _reason(message: Message, name: str) -> str | None:
+    value = message.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _wrong(name, value, "text or null")
+    return printable(value, _LONGEST_REASON)
 
 
 def _integer(fields: Message, name: str, low: int, high: int) -> int | None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from rdmaqp.connection.agreement import Agreement
 from rdmaqp.connection.wire import Setting, Wire
 from rdmaqp.connection.wire_ibv import IbvWire
 from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
@@ -234,7 +235,8 @@ def run_with_peer(options: Options, wire: Wire, observer: Observer | None = None
                 raise PeerError(text, wire.peer)
             end.connect(remote)
 
-        wire.exchange_records(end.local, _settings(options), bring_up, options.timeout)
+        judge = Agreement(end.qp, end.local, None, {"sl": options.sl}).judge
+        wire.exchange_records(end.local, _settings(options), bring_up, options.timeout, judge)
         seconds = _run(end, None, options, observer, wire)
         wire.barrier("done", options.timeout)
         return end.result(seconds)

@@ -15,16 +15,19 @@ import select
 import socket
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.errors import ClosedError, DeadlineError, PeerError, RdmaqpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KEEPALIVE_IDLE_S = 3
 """Seconds without a byte after which the kernel asks whether the other host is still there."""
 VANISHED_AFTER_S = 10
 """Seconds of silence of its kernel after which a host counts as vanished."""
 RETRY_S = 0.05
-_LONGEST_POLL_S = 3600.0  # poll() takes a C int of milliseconds
+LONGEST_POLL_S = 3600.0  # poll() takes a C int of milliseconds
 
 
 class AddressError(RdmaqpError, OSError):
@@ -72,6 +75,14 @@ class Deadline:
         return "for ever" if self.seconds is None else f"{self.seconds:.3g} s"
 
 
+class Need(NamedTuple):
+    """What a conversation waits for: ``POLLIN`` for up to *size* bytes of *what*, or ``POLLOUT`` for room for it."""
+
+    events: int
+    what: str
+    size: int = 0
+
+
 class Channel:
     """A connected TCP socket that belongs to one thread, with what has come in but is not understood yet.
 
@@ -104,9 +115,22 @@ class Channel:
         # What is there counts at the deadline too, unless it is the next crumb of a message that never ends.
         overdue = bool(self.buffer) and not deadline.left()
         if overdue or not wait_for(self._open(), select.POLLIN, deadline):
-            began = f" (only {len(self.buffer)} bytes of it came)" if self.buffer else ""
-            raise DeadlineError(f"peer {self.peer} did not send {awaiting} within {deadline}{began}")
+            raise self.late(Need(select.POLLIN, awaiting), deadline)
         self.more_now(size, f"while this end waited for {awaiting}")
+
+    def late(self, need: Need, deadline: Deadline) -> DeadlineError:
+        """What is raised where *need* was not met before *deadline*."""
+        if need.events == select.POLLOUT:
+            return DeadlineError(f"peer {self.peer} did not take {need.what} within {deadline}")
+        began = f" (only {len(self.buffer)} bytes of it came)" if self.buffer else ""
+        return DeadlineError(f"peer {self.peer} did not send {need.what} within {deadline}{began}")
+
+    def settle(self, need: Need, deadline: Deadline) -> None:
+        """Wait until *need* is met. Raises as :meth:`more`."""
+        if need.events == select.POLLIN:
+            self.more(need.size, deadline, need.what)
+        elif not wait_for(self._open(), need.events, deadline):
+            raise self.late(need, deadline)
 
     def more_now(self, size: int, moment: str) -> bool:
         """Like :meth:`more` without waiting; ``False`` where nothing is there. Errors say *moment*."""
@@ -131,6 +155,11 @@ class Channel:
             DeadlineError: the peer does not read.
             GoneError: the peer closed, or the connection broke.
         """
+        for need in self.sending(data, what):
+            self.settle(need, deadline)
+
+    def sending(self, data: bytes, what: str) -> Iterator[Need]:
+        """Send all of *data*, without waiting: it yields where there is no room. Raises as :meth:`send`."""
         rest = memoryview(data)
         sock = self._open()
         if self._torn:
@@ -140,11 +169,14 @@ class Channel:
             try:
                 rest = rest[sock.send(rest) :]
             except BlockingIOError:
-                if not wait_for(sock, select.POLLOUT, deadline):
-                    raise DeadlineError(f"peer {self.peer} did not take {what} within {deadline}") from None
+                yield Need(select.POLLOUT, what)
             except OSError as error:
                 raise self._broken(error, f"while this end sent {what}") from error
         self._torn = False
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for ``select`` and the like. Raises :class:`ClosedError`."""
+        return self._open().fileno()
 
     def close(self) -> None:
         """Close the socket; again is harmless."""
@@ -174,7 +206,7 @@ def wait_for(sock: socket.socket, events: int, deadline: Deadline) -> bool:
     poller.register(sock, events)
     while True:
         left = deadline.left()
-        if poller.poll(math.ceil(min(left, _LONGEST_POLL_S) * 1000)):
+        if poller.poll(math.ceil(min(left, LONGEST_POLL_S) * 1000)):
             return True
         if not left:
             return False

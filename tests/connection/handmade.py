@@ -49,7 +49,7 @@ class RawPeer:
 
     def play(self, until: str) -> None:
         """Do all steps in order before *until*."""
-        for step in ("record", "echo", "ready", "done"):
+        for step in ("record", "echo", "verdict", "ready", "done"):
             if step == until:
                 return
             self.step(step)
@@ -60,6 +60,9 @@ class RawPeer:
             self.send(frames.record(NONCE, REMOTE, SETTINGS))
         elif step == "echo":
             self.send(frames.echo(self.nonce, NONCE, LOCAL))
+            self.read()
+        elif step == "verdict":
+            self.send(frames.verdict(self.nonce, None))
             self.read()
         else:
             self.send({"kind": "barrier", "name": step})

@@ -146,9 +146,10 @@ def test_strangers_do_not_end_the_listening(listener: Listener, background: Back
     background(clients)
     with listener.accept(5, on_stranger=lambda error: strangers.append(str(error)), patience=0.2) as server:
         server.swap(LOCAL, {}, 5)
-    assert ["closed" in strangers[0], "did not send its greeting within 0.2 s" in strangers[1]] == [True, True]
-    assert "does not speak rdmaqp's exchange" in strangers[2]
-    assert len(strangers) == 3
+    # Each by itself: the mute one holds nobody up, and is still within its time, or just beyond.
+    assert "closed" in strangers[0]
+    assert any("does not speak rdmaqp's exchange" in said for said in strangers)
+    assert len(strangers) == 2 or "did not send its greeting within 0.2 s" in strangers[2]
 
 
 def test_strangers_do_not_outlast_the_deadline(listener: Listener, raw_client: RawPeer) -> None:
