@@ -37,6 +37,7 @@ class Agreed:
         told: what the peer told besides.
         receives: how many receives the peer had posted; ``None`` where they come from a shared queue.
         moved: from which index of the GID table our GID had moved; ``None`` where it had not.
+        options: those of :func:`~rdmaqp.model.steps.bring_up` that were given; a recovery uses them again.
     """
 
     local: Endpoint
@@ -48,6 +49,7 @@ class Agreed:
     told: dict[str, Setting]
     receives: int | None
     moved: int | None
+    options: Mapping[str, Any]
 
 
 class Agreement:
@@ -113,7 +115,7 @@ class Agreement:
         values = {name: getattr(steps.rtr, name) for name in ("path_mtu", "max_dest_rd_atomic")}
         return Agreed(
             local=self.local, remote=heard.remote, settings=heard.settings, told=heard.told, receives=heard.receives,
-            moved=self.moved, max_rd_atomic=steps.rts.max_rd_atomic, **values,
+            moved=self.moved, max_rd_atomic=steps.rts.max_rd_atomic, options=self._options, **values,
         )  # fmt: skip
 
 

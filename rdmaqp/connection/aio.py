@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rdmaqp.connection.agreement import Agreed, Agreement
+from rdmaqp.connection.dialing import dial
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.listener import DEFAULT_PORT, LOOPBACK, MOST_NEWCOMERS, PATIENCE_S, bound
 from rdmaqp.connection.secrecy import check_secret
-from rdmaqp.connection.sockets import Channel, Deadline, Need, address_text, dial
+from rdmaqp.connection.sockets import Channel, Deadline, Need, address_text
 from rdmaqp.connection.wire import reason_of
 from rdmaqp.errors import ClosedError, DeadlineError, PeerError
 from rdmaqp.model.arguments import checked

@@ -8,46 +8,39 @@ conversation; this drives it over a socket, and waits.
 
 from __future__ import annotations
 
-import select
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rdmaqp.connection.agreement import Agreed, Agreement
-from rdmaqp.connection.frames import FrameError, fail
+from rdmaqp.connection.dialing import dial
+from rdmaqp.connection.driven import Driven
+from rdmaqp.connection.recovery import Recovered, Recovery, RecoveryError
 from rdmaqp.connection.refusals import SettingsError as SettingsError
 from rdmaqp.connection.secrecy import check_secret
-from rdmaqp.connection.sockets import Deadline, GoneError, Need, dial
-from rdmaqp.connection.talk import MOST_EARLY, Do, Hear, Plan, Say, Talk
-from rdmaqp.connection.wire import DEFAULT_PORT, LOOPBACK, Wire, WireListener, reason_of
-from rdmaqp.errors import ClosedError, DeadlineError, PeerError
+from rdmaqp.connection.sockets import Deadline
+from rdmaqp.connection.talk import Plan
+from rdmaqp.connection.wire import DEFAULT_PORT, LOOPBACK, WireListener
+from rdmaqp.errors import RdmaqpError
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.steps import bring_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, Self
 
-    from rdmaqp.connection.frames import Message
-    from rdmaqp.connection.sockets import Channel
-    from rdmaqp.connection.talk import Heard, Steps
-    from rdmaqp.connection.wire import Role, Setting
+    from rdmaqp.connection.talk import Heard
+    from rdmaqp.connection.wire import Setting
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.queue_pair import QueuePair
 
 T = TypeVar("T")
 
 
-class Exchange(Wire):
+class Exchange(Driven):
     """One end of our exchange; see :class:`~rdmaqp.connection.wire.Wire` for what every wire does.
 
     Made by :meth:`connect`, or by ``Listener(port).accept(timeout)``. With a *secret*, the same 16 bytes or more at
     both ends, each proves to the other that it has it, and every message that it is this exchange's.
     """
-
-    def __init__(self, channel: Channel, role: Role, secret: bytes | None = None) -> None:
-        super().__init__(channel, role)
-        self.talk = Talk(role, channel.peer, secret, self.fail)
 
     @classmethod
     @checked()
@@ -131,6 +124,58 @@ class Exchange(Wire):
         plan = Agreement(qp, local, prepare, options)
         return plan.result(self._drive(self.talk.agree(plan.begin(settings, told)), Deadline(timeout)))
 
+    @checked()
+    def recover(
+        self,
+        qp: QueuePair | Recovery,
+        agreed: Agreed | None = None,
+        *,
+        timeout: float,
+        settings: Mapping[str, Setting] | None = None,
+        told: Mapping[str, Setting] | None = None,
+        prepare: Callable[[QueuePair], None] | None = None,
+    ) -> Recovered:
+        """Bring *qp*, in whatever state, back to RTS together with the peer's, which has to do the same.
+
+        It goes to ERR, and everything that was posted comes out; to RESET, or a successor is made where the driver
+        has no way on from there (irdma, iWARP); to INIT, where the receives are posted again; then the two agree as by
+        :meth:`agree`, with new PSNs, the GID wherever it stands now, and the options of before.
+
+        Args:
+            qp: the queue pair; or, to try once more, the ``recovery`` of a :class:`RecoveryError`.
+            agreed: what :meth:`agree` or the last ``recover`` returned.
+            timeout: seconds for all of it.
+            settings, told: as for :meth:`agree`.
+            prepare: called in INIT with the queue pair, to post receives. Without it those that were flushed are posted
+                again, where the queue pair keeps them (``qp.keep_work()``).
+
+        Returns:
+            the queue pair to go on with, and ``unknown``: what was posted and not acknowledged. An acknowledgement may
+            have been lost, so that the peer has it: only the peer can say. :class:`~rdmaqp.Connection` asks it.
+
+        Raises:
+            RecoveryError: it is not up; ``__cause__`` is one of the errors of :meth:`agree`. What was taken out is
+                there, and it may be tried again while ``exchange.in_step``.
+            UnaccountedError: not everything has come out of it.
+            ValueError: neither *prepare* is given, nor are the receives kept; no *agreed*.
+        """
+        deadline = Deadline(timeout)
+        if not isinstance(qp, Recovery):
+            if agreed is None:
+                raise ValueError("agreed: what agree() returned for this queue pair is needed")
+            qp = Recovery(qp, agreed, deadline.left())
+        try:
+            plan, brought = qp.plan(settings, told, prepare)
+            result = plan.result(self._drive(self.talk.agree(brought), deadline))
+        except RdmaqpError as error:
+            raise RecoveryError(f"{qp.qp} is not up again: {error}", qp) from error
+        return Recovered(qp.qp, result, qp.reaped)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether both ends know where they stand, so that they can agree, once more or for the first time."""
+        return self.talk.in_step and not self.talk.failed
+
     def exchange_records(
         self,
         local: Endpoint,
@@ -152,114 +197,6 @@ class Exchange(Wire):
     def barrier(self, name: str, timeout: float) -> None:
         """Wait until the peer is at the barrier *name*, too; as :meth:`Wire.barrier` says."""
         self._drive(self.talk.meet(name), Deadline(timeout))
-
-    def check_peer(self) -> None:
-        """Raise :class:`PeerError` where the peer has closed, was killed, or gave up. Does not wait."""
-        while self._channel.more_now(self._missing(), "while this end counted on it"):
-            if not self._missing():
-                if len(self.talk.early) == MOST_EARLY:
-                    self.talk.refuse(FrameError("sends messages that nobody asked for"))
-                self.talk.early.append(self._take())
-
-    def has_news(self) -> bool:
-        """Whether the peer has sent what comes next, its record or its barrier. Does not wait.
-
-        Raises :class:`PeerError` as :meth:`check_peer`.
-        """
-        self.check_peer()
-        return bool(self.talk.early)
-
-    def fail(self, reason: str) -> bool:
-        """Tell the peer that this end gives up: it raises :class:`PeerError` with *reason*. Never raises."""
-        if self.talk.failed:
-            return False
-        self.talk.failed = True
-        # Best effort: the caller has its own error to report, and a peer that cannot hear this sees us close.
-        with suppress(PeerError, DeadlineError, ClosedError):
-            self._channel.send(self.talk.encode(fail(reason)), Deadline(0), "the reason")
-            return True
-        return False
-
-    # ------------------------------------------------------------------ how it is driven
-
-    def greeting(self) -> Generator[Need, None, None]:
-        """Greet, and prove the secret."""
-        steps = self.stepping(self.talk.greet())
-        while True:
-            try:
-                need = next(steps)
-            except StopIteration:
-                return
-            assert isinstance(need, Need)  # a greeting has nothing to do here
-            yield need
-
-    def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
-        """Hold a conversation, and wait wherever it has to."""
-        needs = self.stepping(steps)
-        go_on: Callable[[], Need | Do] = partial(needs.send, None)
-        while True:
-            try:
-                need = go_on()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            try:
-                go_on = partial(needs.send, self._meet_need(need, deadline))
-            except (PeerError, DeadlineError) as error:
-                go_on = partial(needs.throw, error)
-
-    def _meet_need(self, need: Need | Do, deadline: Deadline) -> Any:
-        if isinstance(need, Need):
-            return self._channel.settle(need, deadline)
-        try:
-            return need.work()
-        except BaseException as error:  # Ctrl-C: what else fails, the conversation tells by itself
-            self.fail(reason_of(error))
-            raise
-
-    def stepping(self, steps: Steps[T]) -> Generator[Need | Do, Any, T]:
-        """Hold a conversation without waiting: it yields what is needed for it to go on."""
-        go_on: Callable[[], Say | Hear | Do] = partial(steps.send, None)
-        while True:
-            try:
-                step = go_on()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            try:
-                go_on = partial(steps.send, (yield from self._take_step(step)))
-            except (PeerError, DeadlineError) as error:
-                go_on = partial(steps.throw, error)  # who has an error of its own to raise, raises that
-
-    def _take_step(self, step: Say | Hear | Do) -> Generator[Need | Do, Any, Any]:
-        if isinstance(step, Say):
-            return (yield from self._saying(step))
-        if isinstance(step, Do):
-            return (yield step)
-        message = self.talk.early.popleft() if self.talk.early else (yield from self._hearing(step.awaiting))
-        return self.talk.expected(message, step.kind)
-
-    def _saying(self, step: Say) -> Generator[Need, None, None]:
-        try:
-            return (yield from self._channel.sending(self.talk.encode(step.message), step.what))
-        except GoneError as error:
-            gone = error
-        # It may have said why before it went; that says more than a broken pipe, and is no consequence of it.
-        with suppress(GoneError):
-            self.check_peer()
-        raise gone
-
-    def _hearing(self, awaiting: str) -> Generator[Need, None, Message]:
-        while lacking := self._missing():
-            yield Need(select.POLLIN, awaiting, lacking)
-        return self._take()
-
-    def _missing(self) -> int:
-        return self.talk.missing(self._channel.buffer)
-
-    def _take(self) -> Message:
-        return self.talk.take(self._channel.buffer)
-
 
 class Listener(WireListener[Exchange]):
     """A TCP port on which a server waits for the clients of our exchange, as :class:`WireListener` says.

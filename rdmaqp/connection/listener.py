@@ -9,7 +9,8 @@ import select
 import socket
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from rdmaqp.connection.sockets import LONGEST_POLL_S, AddressError, Channel, Deadline, address_text, check_port, resolve
+from rdmaqp.connection.dialing import resolve
+from rdmaqp.connection.sockets import LONGEST_POLL_S, AddressError, Channel, Deadline, address_text, check_port
 from rdmaqp.errors import DeadlineError, PeerError
 from rdmaqp.model.arguments import checked
 

@@ -15,7 +15,7 @@ import secrets
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from rdmaqp.connection import frames
+from rdmaqp.connection import frames, messages
 from rdmaqp.connection.frames import FrameError, printable
 from rdmaqp.connection.refusals import NotUpError, RefusedError, SettingsError
 from rdmaqp.connection.secrecy import Seal, SecretError, check_secret
@@ -136,7 +136,7 @@ class Talk:
             self.refuse_secret()
         if message["kind"] == "fail":
             self.failed = True  # an answer would reach nobody
-            raise PeerError(f"peer {self.peer} gave up: {frames.reason_in(message)}", self.peer)
+            raise PeerError(f"peer {self.peer} gave up: {messages.reason_in(message)}", self.peer)
         return message
 
     def expected(self, message: frames.Message, kind: str) -> frames.Message:
@@ -171,9 +171,9 @@ class Talk:
             yield Say({"kind": "hello"}, "our greeting")
             return
         nonce = secrets.token_hex(16)
-        yield Say(frames.hello(nonce), "our greeting")
+        yield Say(messages.hello(nonce), "our greeting")
         answer = yield Hear("hello", "its greeting")
-        seal = Seal(self._secret, self.role, nonce, self._read(frames.read_nonce, answer))
+        seal = Seal(self._secret, self.role, nonce, self._read(messages.read_nonce, answer))
         self._require_proof(seal, answer)
         yield Say({"kind": "proof", "proof": seal.proof()}, "our proof")
         self._seal = seal
@@ -186,14 +186,14 @@ class Talk:
             return
         if "nonce" not in message:
             self.refuse_secret()
-        theirs, ours = self._read(frames.read_nonce, message), secrets.token_hex(16)
+        theirs, ours = self._read(messages.read_nonce, message), secrets.token_hex(16)
         seal = Seal(self._secret, self.role, theirs, ours)
-        yield Say(frames.hello(ours, seal.proof()), "our greeting")
+        yield Say(messages.hello(ours, seal.proof()), "our greeting")
         self._require_proof(seal, (yield Hear("proof", "its proof")))
         self._seal = seal
 
     def _require_proof(self, seal: Seal, message: frames.Message) -> None:
-        if not seal.accepts(self._read(frames.read_proof, message)):
+        if not seal.accepts(self._read(messages.read_proof, message)):
             self.refuse_secret()
 
     def _read(self, read: Callable[[frames.Message], T], message: frames.Message) -> T:
@@ -207,13 +207,13 @@ class Talk:
     ) -> Steps[tuple[str, str, Heard]]:
         """Tell *local*, and learn the peer's record: our nonce, the peer's, and what it said."""
         nonce = secrets.token_hex(8)
-        yield Say(frames.record(nonce, local, settings, told), "our record")
+        yield Say(messages.record(nonce, local, settings, told), "our record")
         message = yield Hear("record", "its record")
-        their_nonce, remote, their_settings = self._read(frames.read_record, message)
-        their_words = self._read(frames.read_told, message)
-        yield Say(frames.echo(their_nonce, nonce, remote), "our echo of its record")
+        their_nonce, remote, their_settings = self._read(messages.read_record, message)
+        their_words = self._read(messages.read_told, message)
+        yield Say(messages.echo(their_nonce, nonce, remote), "our echo of its record")
         echo = yield Hear("echo", "its echo of our record")
-        echoed, of, qp_num, psn = self._read(frames.read_echo, echo)
+        echoed, of, qp_num, psn = self._read(messages.read_echo, echo)
         if (echoed, of) != (nonce, their_nonce):
             self.refuse(FrameError("answered to an earlier record: its answer is stale"))
         differences = {
@@ -235,8 +235,8 @@ class Talk:
         ours, error = yield Do(lambda: _attempt(lambda: plan.judge(remote)))
         if error is not None:
             ours = reason_of(error)
-        yield Say(frames.verdict(their_nonce, ours), "our verdict")
-        of, theirs = self._read(frames.read_verdict, (yield Hear("verdict", "its verdict")))
+        yield Say(messages.verdict(their_nonce, ours), "our verdict")
+        of, theirs = self._read(messages.read_verdict, (yield Hear("verdict", "its verdict")))
         if of != nonce:
             self.refuse(FrameError("judged an earlier record: its answer is stale"))
         if ours is not None or theirs is not None:
@@ -265,13 +265,13 @@ class Talk:
     def _meet(
         self, name: str, receives: int | None = None, failed: str | None = None
     ) -> Steps[tuple[int | None, str | None]]:
-        yield Say(frames.barrier(name, receives, failed), f"{name!r}")
+        yield Say(messages.barrier(name, receives, failed), f"{name!r}")
         message = yield Hear("barrier", f"its {name!r}")
         there = message.get("name")
         if there != name:
             at = printable(repr(there), _LONGEST_NAME)
             self.refuse(FrameError(f"is at the barrier {at}, not {name!r}: the two do different things"))
-        return self._read(frames.read_readiness, message)
+        return self._read(messages.read_readiness, message)
 
 
 def _attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:

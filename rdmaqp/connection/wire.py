@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal, Self
 
+from rdmaqp.connection.dialing import dial
 from rdmaqp.connection.listener import DEFAULT_PORT as DEFAULT_PORT
 from rdmaqp.connection.listener import LOOPBACK as LOOPBACK
 from rdmaqp.connection.listener import WireListener as WireListener
-from rdmaqp.connection.sockets import Channel, Deadline, Need, dial
+from rdmaqp.connection.sockets import Channel, Deadline, Need
 from rdmaqp.errors import PeerError
 from rdmaqp.model.arguments import checked
 

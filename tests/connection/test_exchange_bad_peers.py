@@ -14,7 +14,7 @@ import pytest
 from handmade import LOCAL, NONCE, REMOTE, SETTINGS, Background, RawPeer, watch
 
 import rdmaqp.errors
-from rdmaqp.connection import frames
+from rdmaqp.connection import frames, messages
 from rdmaqp.connection.exchange import Exchange, Listener
 from rdmaqp.errors import DeadlineError, PeerError
 
@@ -42,11 +42,11 @@ def whole_message(step: str) -> bytes:
     if step == "greeting":
         return frames.encode({"kind": "hello"} | long)
     if step == "record":
-        return frames.encode(frames.record(NONCE, REMOTE, SETTINGS) | long)
+        return frames.encode(messages.record(NONCE, REMOTE, SETTINGS) | long)
     if step == "echo":
-        return frames.encode(frames.echo("0" * 16, NONCE, LOCAL) | long)
+        return frames.encode(messages.echo("0" * 16, NONCE, LOCAL) | long)
     if step == "verdict":
-        return frames.encode(frames.verdict("0" * 16, None) | long)
+        return frames.encode(messages.verdict("0" * 16, None) | long)
     return frames.encode({"kind": "barrier", "name": step} | long)
 
 

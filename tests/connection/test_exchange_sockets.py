@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from handmade import LOCAL, Background, RawPeer
 
-from rdmaqp.connection import sockets
+from rdmaqp.connection import dialing, sockets
 from rdmaqp.connection.exchange import Exchange, Listener
 from rdmaqp.connection.sockets import AddressError, Channel, Deadline, address_text
 from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
@@ -115,7 +115,7 @@ def test_a_socket_connected_to_itself_is_nobody(listener: Listener) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", port))
         with pytest.raises(ConnectionRefusedError):
-            sockets._connect(sock, ("127.0.0.1", port), Deadline(1))
+            dialing._connect(sock, ("127.0.0.1", port), Deadline(1))
 
 
 def test_nobody_comes(listener: Listener) -> None:
