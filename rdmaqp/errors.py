@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rdmaqp.guard.cause import Cause
     from rdmaqp.guard.report import Report
     from rdmaqp.model.request import Request
+    from rdmaqp.verbs.reaped import Reaped, Undone
 
 
 def errno_name(number: int) -> str:
@@ -203,6 +204,20 @@ class DeviceError(RdmaqpError):
 
 class DeadlineError(RdmaqpError, TimeoutError):
     """A wait reached its deadline."""
+
+
+class UnaccountedError(DeadlineError):
+    """Posted work of which nobody had heard by the deadline of ``reap`` or ``drain``.
+
+    Attributes:
+        reaped: what had come until then; nothing of it comes again.
+        unaccounted: the requests that are missing, in the order of posting.
+    """
+
+    def __init__(self, message: str, reaped: Reaped, unaccounted: Sequence[Undone]) -> None:
+        super().__init__(message)
+        self.reaped = reaped
+        self.unaccounted = tuple(unaccounted)
 
 
 class PeerError(RdmaqpError, ConnectionError):

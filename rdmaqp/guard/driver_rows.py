@@ -47,6 +47,7 @@ _ROWS = (
         unchecked_since=(6, 2),  # measured: 6.1 asks the table, 6.12 does not
         refused_unchecked={UD: int(AttrMask.ACCESS_FLAGS)},
         waits_for_drain=True,
+        flushes_when_told=True,  # measured: the user library's post_recv does not enter the kernel
         ignores_pkey_index=True,
         gid_types=_ROCE_V2,
         initiator_limit="max_qp_rd_atom",

@@ -42,6 +42,7 @@ class Driver:
         excess: bits that the core table allows on an arrow, and this driver refuses.
         spoilt_by_reset: whether no queue pair leaves RESET a second time.
         waits_for_drain: whether a queue pair leaves SQD only when drained (or to ERR).
+        flushes_when_told: whether receives posted in ERR wait for another move to ERR before they are flushed.
         flushes_in_sqd: whether SQD flushes both queues.
         rate_limit: by type, the kernel since which RATE_LIMIT is taken. Without a row, its user library refuses it.
         ignores_pkey_index: it stores whatever it is given.
@@ -78,6 +79,7 @@ class Driver:
     excess: Mapping[tuple[QPState, QPState], int] = field(default_factory=dict)
     spoilt_by_reset: bool = False
     waits_for_drain: bool = False
+    flushes_when_told: bool = False
     flushes_in_sqd: bool = False
     rate_limit: Mapping[QPType, Kernel] = field(default_factory=dict)
     ignores_pkey_index: bool = False

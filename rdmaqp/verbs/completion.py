@@ -150,6 +150,26 @@ class CompletionQueue(Resource):
         came = f"{completions.count} of {at_least} completions came; then " if completions.count else ""
         raise DeadlineError(came + self._nothing_came(timeout))
 
+    def take(self, qp_num: int, kinds: int, slice_ns: int = 0) -> list[WorkCompletion]:
+        """Completions of queue pair *qp_num* alone, within a slice of time, 64 at most; others' are held for who polls.
+
+        *kinds*: 1 of sends, 2 of receives, 3 both; 4 more: only what is held already. The opcode of one that failed is
+        SEND or RECV. Raises :class:`ClosedError`, :class:`VerbsError`.
+        """
+        ffi, lib = native()
+        with self._lock:
+            self.require_open()
+            count = int(lib.rdmaqp_take(self.raw, qp_num, kinds, _MOST, self._wc, slice_ns, self._verb))
+            return self._taken(count, ffi.errno)
+
+    def _taken(self, count: int, number: int) -> list[WorkCompletion]:
+        if self.raw.events and self.channel is not None:
+            self.raw.events = 0
+            self.channel._wake()  # a task may have waited for an event that was taken here
+        if count < 0:
+            raise self._poll_failed(native().ffi.string(self._verb[0]).decode() if number else "", number)
+        return [WorkCompletion.from_c(self._wc[index], self) for index in range(count)]
+
     def _slices(self, timeout: float | None) -> Iterator[int]:
         """The time to wait, in ns, in slices; the last is 0. Raises ClosedError where there was a close() meanwhile."""
         end = None if timeout is None else time.monotonic() + timeout

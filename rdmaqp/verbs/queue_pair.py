@@ -23,8 +23,8 @@ from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import emptied
 from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.modify import Transition
-from rdmaqp.verbs.moves import Moves
 from rdmaqp.verbs.multicast import Membership, membership
+from rdmaqp.verbs.reaping import Reaping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,7 +73,7 @@ _NAMES = frozenset(QP_ATTR_NAMES)
 _state = lru_cache(16)(QPState)
 
 
-class QueuePair(Moves):
+class QueuePair(Reaping):
     """``struct ibv_qp``. It has one owner: the thread that modifies it and posts to it.
 
     Attributes:

@@ -139,6 +139,10 @@ class WorkQueues(Receiving):
         """Requests of that queue that have not ended, as far as is known."""
         return self.outstanding if queue == "send" else self.recv_posted
 
+    def kept(self, queue: str, number: int) -> Work | Recv | None:  # noqa: ARG002 - keep_work() replaces it
+        """The object that was posted as request *number* of that queue, where they are kept."""
+        return None
+
     def facts(self) -> QPFacts:
         """What the judge is told of it, whatever is under way."""
         return QPFacts(

@@ -14,6 +14,8 @@ void rdmaqp_drop_pair(struct rdmaqp_cq *cq, struct rdmaqp_qp *qp);
 void rdmaqp_end_cq(struct rdmaqp_cq *cq);
 int rdmaqp_poll(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc);
 int rdmaqp_wait(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc, int64_t slice_ns, const char **verb);
+int rdmaqp_take(struct rdmaqp_cq *cq, uint32_t qp_num, int kinds, int num_entries, struct ibv_wc *wc,
+		int64_t slice_ns, const char **verb);
 
 int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked);
 int rdmaqp_post_recvs(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n, int checked);

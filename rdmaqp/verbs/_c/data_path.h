@@ -9,6 +9,9 @@
 #define RDMAQP_NO_AH -4  /* a datagram without a known address handle: no driver looks before it follows it */
 #define RDMAQP_STALE -5 /* memory or a destination of the domain has ended since: look whether it was the chain's */
 #define RDMAQP_STATUS -6 /* a work request failed: qp->failed is its completion, qp->index its number */
+#define RDMAQP_SENDS 1    /* what rdmaqp_take() takes */
+#define RDMAQP_RECEIVES 2
+#define RDMAQP_HELD 4     /* of what is held alone */
 #define RDMAQP_NO_RECORD -7 /* request qp->index has an opcode that a record has no room for */
 
 /* One holder at a time, in the order of asking; once closed, none. */
@@ -83,6 +86,11 @@ struct rdmaqp_qp {
 	uint32_t failures; /* of sends, since the last RESET */
 	uint64_t failed_number;
 	struct ibv_wc failed; /* that of send failed_number: not one that was only flushed, where there is another */
+	uint64_t first_failed;   /* where there are failures: the first send that did not succeed, flushed or not */
+	uint32_t recv_failures;  /* of receives of its own queue, since the last RESET */
+	uint64_t recv_first_failed;
+	int has_cause;        /* since the last RESET */
+	struct ibv_wc cause;  /* the first, of either queue, that failed and was not only flushed */
 };
 
 /* A shared receive queue. Whichever of its queue pairs completes a receive frees the receive's room. */

@@ -61,25 +61,25 @@ static int rdmaqp_poll(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc)
 	return n;
 }
 
-/*
- * Sleep until the channel has an event, or the time is over: a count of completions that came before it could, 0, or
- * -1 with errno and *verb.
- */
-static int sleep_for_event(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc, int64_t left, const char **verb)
+/* Have the next completion raise an event. What came before raises none: look once more before sleeping. */
+static int arm(struct rdmaqp_cq *cq, const char **verb)
+{
+	int error = ibv_req_notify_cq(cq->cq, 0);
+
+	if (!error)
+		return 0;
+	*verb = "ibv_req_notify_cq";
+	errno = abs(error);
+	return -1;
+}
+
+/* Sleep until the channel has an event, or the time is over: 0, or -1 with errno and *verb. */
+static int sleep_armed(struct rdmaqp_cq *cq, int64_t left, const char **verb)
 {
 	struct pollfd fd = { .fd = cq->channel->fd, .events = POLLIN };
 	struct ibv_cq *whose;
-	int n, error = ibv_req_notify_cq(cq->cq, 0);
+	int n;
 
-	if (error) {
-		*verb = "ibv_req_notify_cq";
-		errno = abs(error);
-		return -1;
-	}
-	/* What completed before the request raises no event: look once more before sleeping. */
-	n = poll_inside(cq, num_entries, wc);
-	if (n > 0)
-		return n;
 	*verb = "poll";
 	if (poll(&fd, 1, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
 		return -1;
@@ -87,6 +87,17 @@ static int sleep_for_event(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc 
 	n = rdmaqp_take_event(cq->channel, &whose);
 	cq->events += n > 0;
 	return n < 0 ? n : 0;
+}
+
+/* A count of completions that came before it could sleep; else as sleep_armed(). */
+static int sleep_for_event(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc, int64_t left, const char **verb)
+{
+	int n;
+
+	if (arm(cq, verb))
+		return -1;
+	n = poll_inside(cq, num_entries, wc);
+	return n > 0 ? n : sleep_armed(cq, left, verb);
 }
 
 /*

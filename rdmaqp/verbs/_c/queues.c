@@ -90,6 +90,8 @@ static void rdmaqp_forget_work(struct rdmaqp_qp *qp)
 		qp->receives->lost = 1;
 	qp->resets++;
 	qp->failures = 0;
+	qp->recv_failures = 0;
+	qp->has_cause = 0;
 	if (under_way(&qp->sq) || qp->sq.lost)
 		forget_queue(&qp->sq, qp->send_cq);
 	if (under_way(&qp->rq) || qp->rq.lost)
@@ -213,11 +215,27 @@ static int is_send(const struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t
 
 static void note_failure(struct rdmaqp_qp *qp, const struct ibv_wc *wc, uint64_t number)
 {
+	if (!qp->failures)
+		qp->first_failed = number;
 	/* The first, unless that was only flushed. */
 	if (!qp->failures++ || (qp->failed.status == IBV_WC_WR_FLUSH_ERR && wc->status != IBV_WC_WR_FLUSH_ERR)) {
 		qp->failed = *wc;
 		qp->failed_number = number;
 	}
+}
+
+static void note_failed_receive(struct rdmaqp_qp *qp)
+{
+	if (qp->receives == &qp->rq && !qp->recv_failures++)
+		qp->recv_first_failed = qp->rq.tail;
+}
+
+static void note_cause(struct rdmaqp_qp *qp, const struct ibv_wc *wc)
+{
+	if (qp->has_cause || wc->status == IBV_WC_WR_FLUSH_ERR)
+		return;
+	qp->cause = *wc;
+	qp->has_cause = 1;
 }
 
 static void note_receive(struct rdmaqp_qp *qp)
@@ -264,22 +282,38 @@ static inline int is_next(struct rdmaqp_cq *cq, const struct ibv_wc *wc)
 	return 1;
 }
 
-/* Note what a completion frees. Whose send it stands for, with its number, where it is one's; else NULL. */
-static struct rdmaqp_qp *account(struct rdmaqp_cq *cq, const struct ibv_wc *wc, uint64_t *number)
+/*
+ * Note what a completion frees. Whose send it stands for, with its number, where it is one's; else NULL. The opcode of
+ * one that failed says nothing: it gets that of a receive or of a send, for whoever holds it to tell them apart.
+ */
+static struct rdmaqp_qp *account(struct rdmaqp_cq *cq, struct ibv_wc *wc, uint64_t *number)
 {
 	struct rdmaqp_qp *qp = pair_of(cq, wc->qp_num);
+	int failed = wc->status != IBV_WC_SUCCESS;
 
 	if (!qp)
 		return NULL;
-	if (wc->status != IBV_WC_SUCCESS)
+	if (failed)
 		__atomic_store_n(&qp->state, 0, __ATOMIC_RELEASE); /* wherever that has led */
 	if (cq == qp->send_cq && is_send(qp, wc, number)) {
 		__atomic_store_n(&qp->sq.tail, *number + 1, __ATOMIC_RELEASE);
-		if (wc->status != IBV_WC_SUCCESS)
+		if (failed) {
+			wc->opcode = IBV_WC_SEND;
 			note_failure(qp, wc, *number);
+			note_cause(qp, wc);
+		}
 		return qp;
 	}
-	if (cq == qp->recv_cq && qp->receives && (wc->status != IBV_WC_SUCCESS || wc->opcode & IBV_WC_RECV))
-		note_receive(qp);
+	if (cq != qp->recv_cq || !qp->receives || !(failed || wc->opcode & IBV_WC_RECV)) {
+		if (failed)
+			wc->opcode = IBV_WC_SEND;
+		return NULL;
+	}
+	if (failed) {
+		wc->opcode = IBV_WC_RECV;
+		note_failed_receive(qp);
+		note_cause(qp, wc);
+	}
+	note_receive(qp);
 	return NULL;
 }
