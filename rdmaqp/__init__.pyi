@@ -6,10 +6,10 @@ from .connection.agreement import (
 from .connection.aio import (
     AsyncExchange as AsyncExchange,
 )
-from .connection.aio import (
+from .connection.aio_listener import (
     AsyncListener as AsyncListener,
 )
-from .connection.aio import (
+from .connection.aio_listener import (
     listen as listen,
 )
 from .connection.connection import (

@@ -1,9 +1,4 @@
-"""The exchange for asyncio: the same conversation and the same bytes, many at once in one event loop.
-
-    async with rdmaqp.listen(18515, "", secret=key) as server:
-        async for exchange in server:
-            tasks.create_task(serve(exchange))
-"""
+"""The exchange for asyncio: the same conversation and the same bytes, many at once in one event loop."""
 
 from __future__ import annotations
 
@@ -16,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from rdmaqp.connection.agreement import Agreed, Agreement
 from rdmaqp.connection.dialing import dial
 from rdmaqp.connection.exchange import Exchange
-from rdmaqp.connection.listener import DEFAULT_PORT, LOOPBACK, MOST_NEWCOMERS, PATIENCE_S, bound
+from rdmaqp.connection.recovery import Recovered, Recovery, RecoveryError
 from rdmaqp.connection.secrecy import check_secret
-from rdmaqp.connection.sockets import Channel, Deadline, Need, address_text
-from rdmaqp.connection.wire import reason_of
-from rdmaqp.errors import ClosedError, DeadlineError, PeerError
+from rdmaqp.connection.sockets import Channel, Deadline, Need
+from rdmaqp.connection.wire import DEFAULT_PORT, reason_of
+from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.steps import bring_up
 
@@ -54,9 +49,10 @@ class AsyncExchange:
         check_secret(secret)
         deadline = Deadline(timeout)
         channel = await asyncio.to_thread(dial, host, port, deadline)
-        return await cls(Exchange(channel, "client", secret))._greeted(deadline)
+        return await cls(Exchange(channel, "client", secret)).greeted(deadline)
 
-    async def _greeted(self, deadline: Deadline) -> Self:
+    async def greeted(self, deadline: Deadline) -> Self:
+        """This exchange, once both ends have shown that they mean it. Closes, and raises, where they do not."""
         try:
             await self._drive(self._exchange.talk.greet(), deadline)
         except BaseException:
@@ -98,6 +94,32 @@ class AsyncExchange:
         plan = Agreement(qp, local, prepare, options)
         talk = self._exchange.talk.agree(plan.begin(settings, told))
         return plan.result(await self._drive(talk, Deadline(timeout)))
+
+    @checked()
+    async def recover(
+        self,
+        qp: QueuePair | Recovery,
+        agreed: Agreed | None = None,
+        *,
+        timeout: float,
+        settings: Mapping[str, Setting] | None = None,
+        told: Mapping[str, Setting] | None = None,
+        prepare: Callable[[QueuePair], None] | None = None,
+    ) -> Recovered:
+        """Bring *qp* back to RTS together with the peer's; as :meth:`Exchange.recover`."""
+        deadline = Deadline(timeout)
+        recovery = await asyncio.to_thread(Recovery.of, qp, agreed, deadline.left())
+        try:
+            plan, brought = await asyncio.to_thread(recovery.plan, settings, told, prepare)
+            result = plan.result(await self._drive(self._exchange.talk.agree(brought), deadline))
+        except RdmaqpError as error:
+            raise RecoveryError(recovery, error) from error
+        return Recovered(recovery.qp, result, recovery.reaped)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the two can agree once more."""
+        return self._exchange.in_step
 
     @checked()
     async def barrier(self, name: str, timeout: float) -> None:
@@ -184,119 +206,3 @@ async def _ready(channel: Channel, events: int, deadline: Deadline) -> bool:
     finally:
         forget(fd)
     return True
-
-
-class AsyncListener:
-    """A TCP port on which an asyncio server waits for clients. Made by :func:`listen`.
-
-    Each new connection greets in a task of its own, so that none holds up the others. Those that do not greet as they
-    should are turned away, and *on_stranger* is told.
-    """
-
-    def __init__(
-        self, port: int, host: str, secret: bytes | None, patience: float,
-        on_stranger: Callable[[PeerError], None] | None,
-    ) -> None:  # fmt: skip
-        self._asked = (port, host)
-        self._secret = check_secret(secret)
-        self._patience = patience
-        self._on_stranger = on_stranger
-        self._greeted: asyncio.Queue[AsyncExchange] = asyncio.Queue()
-        #: Those that have not greeted yet, the longest here first.
-        self._newcomers: dict[asyncio.Task[None], None] = {}
-        self._sock: Any = None
-
-    @property
-    def port(self) -> int:
-        """The TCP port it listens on. Raises :class:`ClosedError` outside of its ``async with``."""
-        return int(self._open().getsockname()[1])
-
-    def _open(self) -> Any:
-        if self._sock is None:
-            raise ClosedError("this listener listens inside of its `async with` only")
-        return self._sock
-
-    async def __aenter__(self) -> Self:
-        self._sock = bound(*self._asked)
-        self._sock.settimeout(0)
-        asyncio.get_running_loop().add_reader(self._sock.fileno(), self._take)
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        sock, self._sock = self._sock, None
-        asyncio.get_running_loop().remove_reader(sock.fileno())
-        sock.close()
-        for task in self._newcomers:
-            task.cancel()
-        await asyncio.gather(*self._newcomers, return_exceptions=True)
-        while not self._greeted.empty():  # they greeted, and nobody took them
-            self._greeted.get_nowait().close()
-
-    def _take(self) -> None:
-        try:
-            sock, address = self._sock.accept()
-        except (BlockingIOError, ConnectionError):
-            return  # it has gone again
-        if len(self._newcomers) >= MOST_NEWCOMERS:
-            oldest = next(iter(self._newcomers))
-            self._newcomers.pop(oldest)
-            oldest.cancel()
-        exchange = AsyncExchange(Exchange(Channel(sock, address_text(address)), "server", self._secret))
-        task = asyncio.ensure_future(self._greet(exchange))
-        self._newcomers[task] = None
-        task.add_done_callback(lambda task: self._newcomers.pop(task, None))
-
-    async def _greet(self, exchange: AsyncExchange) -> None:
-        try:
-            self._greeted.put_nowait(await exchange._greeted(Deadline(self._patience)))
-        except (PeerError, DeadlineError) as error:
-            if self._on_stranger is not None:
-                stranger = error if isinstance(error, PeerError) else PeerError(str(error), exchange.peer)
-                self._on_stranger(stranger)
-
-    @checked()
-    async def accept(self, timeout: float | None = None) -> AsyncExchange:
-        """The next client that has greeted as it should. Several tasks may wait here.
-
-        Raises:
-            DeadlineError: nobody came within *timeout* seconds.
-            ClosedError: it is outside of its ``async with``.
-        """
-        self._open()
-        try:
-            return await asyncio.wait_for(self._greeted.get(), timeout)
-        except TimeoutError:
-            raise DeadlineError(f"no client connected to TCP port {self.port} within {timeout:g} s") from None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> AsyncExchange:
-        return await self.accept()
-
-
-@checked()
-def listen(
-    port: int = DEFAULT_PORT,
-    host: str = LOOPBACK,
-    *,
-    secret: bytes | None = None,
-    patience: float = PATIENCE_S,
-    on_stranger: Callable[[PeerError], None] | None = None,
-) -> AsyncListener:
-    """An asyncio server of the exchange: ``async with listen() as server``, then ``accept()`` or ``async for``.
-
-    Args:
-        port: 0 takes a free one, see :attr:`AsyncListener.port`.
-        host: the local name or address to listen on. By itself only this machine reaches it; a server for others names
-            its address, or ``""`` for all of them, IPv4 and IPv6.
-        secret: 16 bytes or more, which a client has to prove.
-        patience: seconds that a new connection has for its greeting. Of 256 that are greeting the oldest is turned
-            away for the next.
-        on_stranger: called for each connection that closes, sends garbage, stays mute, or has not the secret.
-
-    Raises:
-        AddressError: (on entering) the port is taken or not allowed, or *host* is none of this machine.
-        ValueError: *secret* is too short.
-    """
-    return AsyncListener(port, host, secret, patience, on_stranger)

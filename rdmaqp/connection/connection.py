@@ -26,7 +26,7 @@ from rdmaqp.connection.lasting import Lasting
 from rdmaqp.connection.line import Line
 from rdmaqp.connection.sockets import Deadline
 from rdmaqp.connection.wire import DEFAULT_PORT, reason_of
-from rdmaqp.errors import ClosedError, GuardError, PeerError, VerbsError
+from rdmaqp.errors import ClosedError, PeerError
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.steps import bring_up
 

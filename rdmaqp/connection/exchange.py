@@ -160,16 +160,13 @@ class Exchange(Driven):
             ValueError: neither *prepare* is given, nor are the receives kept; no *agreed*.
         """
         deadline = Deadline(timeout)
-        if not isinstance(qp, Recovery):
-            if agreed is None:
-                raise ValueError("agreed: what agree() returned for this queue pair is needed")
-            qp = Recovery(qp, agreed, deadline.left())
+        recovery = Recovery.of(qp, agreed, deadline.left())
         try:
-            plan, brought = qp.plan(settings, told, prepare)
+            plan, brought = recovery.plan(settings, told, prepare)
             result = plan.result(self._drive(self.talk.agree(brought), deadline))
         except RdmaqpError as error:
-            raise RecoveryError(f"{qp.qp} is not up again: {error}", qp) from error
-        return Recovered(qp.qp, result, qp.reaped)
+            raise RecoveryError(recovery, error) from error
+        return Recovered(recovery.qp, result, recovery.reaped)
 
     @property
     def in_step(self) -> bool:

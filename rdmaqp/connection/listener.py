@@ -211,7 +211,7 @@ def _listening(family: int, address: Any) -> socket.socket:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address[0] != "::"))
         sock.bind(address)
-        sock.listen()  # this, too, says that the port is taken
+        sock.listen(2 * MOST_NEWCOMERS)  # this, too, says that the port is taken
     except BaseException:
         sock.close()
         raise

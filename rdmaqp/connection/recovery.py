@@ -65,8 +65,8 @@ class RecoveryError(RdmaqpError):
             ``exchange.recover(error.recovery)``.
     """
 
-    def __init__(self, message: str, recovery: Recovery) -> None:
-        super().__init__(message)
+    def __init__(self, recovery: Recovery, why: Exception) -> None:
+        super().__init__(f"{recovery.qp} is not up again: {why}")
         self.recovery = recovery
 
 
@@ -86,6 +86,15 @@ class Recovery:
         """
         self.qp, self.agreed = qp, agreed
         self.reaped = qp.reap(timeout=timeout)
+
+    @classmethod
+    def of(cls, qp: QueuePair | Recovery, agreed: Agreed | None, timeout: float) -> Recovery:
+        """A recovery of *qp*, or the one that it is already. Raises as the class, and ValueError without *agreed*."""
+        if isinstance(qp, Recovery):
+            return qp
+        if agreed is None:
+            raise ValueError("agreed: what agree() returned for this queue pair is needed")
+        return cls(qp, agreed, timeout)
 
     def plan(
         self, settings: Mapping[str, Setting] | None, told: Mapping[str, Setting] | None,

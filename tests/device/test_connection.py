@@ -25,8 +25,8 @@ def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
     with capture.global_and_fixture_disabled():
         print(
             f"\nconnection: {found.faults} faults tried, {found.recovered} recoveries of an end, {found.sent} "
-            f"messages, {found.lost} lost, {found.twice} twice; without acknowledgement {found.settled} had arrived and "
-            f"{found.again} were sent again; longest stall {found.longest_stall:.2f} s"
+            f"messages, {found.lost} lost, {found.twice} twice; without acknowledgement {found.settled} had "
+            f"arrived and {found.again} were sent again; longest stall {found.longest_stall:.2f} s"
         )
 
 
