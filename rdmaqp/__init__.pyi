@@ -76,6 +76,9 @@ from .errors import (
     RequestError as RequestError,
 )
 from .errors import (
+    UnaccountedError as UnaccountedError,
+)
+from .errors import (
     VerbsError as VerbsError,
 )
 from .guard import (
@@ -222,6 +225,9 @@ from .verbs.events import (
 from .verbs.events import (
     AsyncEvents as AsyncEvents,
 )
+from .verbs.history import (
+    Attempt as Attempt,
+)
 from .verbs.memory import (
     MemoryRegion as MemoryRegion,
 )
@@ -237,6 +243,12 @@ from .verbs.multicast import (
 from .verbs.port import Port as Port
 from .verbs.queue_pair import (
     QueuePair as QueuePair,
+)
+from .verbs.reaped import (
+    Reaped as Reaped,
+)
+from .verbs.reaped import (
+    Undone as Undone,
 )
 from .verbs.records import (
     RECV_DTYPE as RECV_DTYPE,
@@ -279,6 +291,9 @@ from .verbs.stream import (
 )
 from .verbs.stream import (
     Watch as Watch,
+)
+from .verbs.trace import (
+    trace as trace,
 )
 from .verbs.transfer import (
     transfer as transfer,

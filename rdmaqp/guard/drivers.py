@@ -42,7 +42,9 @@ class Driver:
         excess: bits that the core table allows on an arrow, and this driver refuses.
         spoilt_by_reset: whether no queue pair leaves RESET a second time.
         waits_for_drain: whether a queue pair leaves SQD only when drained (or to ERR).
-        flushes_when_told: whether receives posted in ERR wait for another move to ERR before they are flushed.
+        looks_when_told: whether it looks at a queue only when a call says so: receives posted in ERR are flushed at the
+            next move to ERR, sends held in SQD run at the next post after RTS.
+        sticks_in_sqd_since: the kernel since which a send queue that has gone round once may never finish draining.
         flushes_in_sqd: whether SQD flushes both queues.
         rate_limit: by type, the kernel since which RATE_LIMIT is taken. Without a row, its user library refuses it.
         ignores_pkey_index: it stores whatever it is given.
@@ -79,7 +81,8 @@ class Driver:
     excess: Mapping[tuple[QPState, QPState], int] = field(default_factory=dict)
     spoilt_by_reset: bool = False
     waits_for_drain: bool = False
-    flushes_when_told: bool = False
+    looks_when_told: bool = False
+    sticks_in_sqd_since: Kernel | None = None
     flushes_in_sqd: bool = False
     rate_limit: Mapping[QPType, Kernel] = field(default_factory=dict)
     ignores_pkey_index: bool = False

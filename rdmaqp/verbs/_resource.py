@@ -31,6 +31,8 @@ class Resource(ABC):
     #: The order of ends and of locks. Among children the lowest is closed first: what uses memory ends before the
     #: memory does. A parent's is above its children's, and locks are taken from the highest down.
     _rank: ClassVar[int] = 0
+    #: Whether it is a parent process's, and dead here.
+    _left_behind = False
 
     def __init__(self, make: Callable[[], Any], *parents: Resource) -> None:
         """Call *make*, which gives the handle, as a child of *parents*: a parent's close() meanwhile waits for it."""
@@ -73,6 +75,8 @@ class Resource(ABC):
         return self._handle_or_none is None
 
     def _because(self) -> str:
+        if self._left_behind:
+            return " here: it is that of the process from which this one was forked. Open the device again"
         gone = [parent.kind for parent in self._parents if parent.closed]
         return f", as its {gone[0]} is" if gone else ""
 
@@ -124,6 +128,25 @@ class Resource(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def leave_behind(root: Resource) -> None:
+    """After fork, in the child: what the parent has is dead here, and nothing of it is destroyed.
+
+    The kernel knows the device's file as the parent's, and the child has no mapping of its queues that it may use.
+    Locks are as the parent's other threads had them, and those threads are not here: they are made anew.
+    """
+    for child in list(root._children.values()):
+        leave_behind(child)
+    root._children.clear()
+    root._lock = threading.RLock()
+    root._handle_or_none, root._left_behind = None, True
+    root.closings += 1
+    for raw in (getattr(root, "raw", None), getattr(root, "domain", None)):
+        lock = getattr(raw, "lock", None)
+        if lock is not None:  # calls into C are refused by it
+            lock.next = lock.serving = 0
+            lock.closed = 1
 
 
 @contextmanager

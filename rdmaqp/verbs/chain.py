@@ -59,6 +59,11 @@ class Chain:
     def __len__(self) -> int:
         return len(self._work)
 
+    @property
+    def work(self) -> tuple[Work | Recv, ...]:
+        """Its requests, as they are now."""
+        return tuple(self._work)
+
     def __getitem__(self, at: int) -> Work | Recv:
         return self._work[at]
 

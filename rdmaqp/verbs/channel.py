@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import time
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
 from rdmaqp.model.arguments import checked
 from rdmaqp.verbs._native import check, check_pointer, native
-from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs.watching import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.device import Context
 
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 _LOOK_AGAIN_MS = 20
 
 
-class CompletionChannel(Resource):
+class CompletionChannel(Watched):
     """``struct ibv_comp_channel``: tells when a completion queue has something, through a file descriptor.
 
     Several queues may share one. By hand::
@@ -42,8 +38,7 @@ class CompletionChannel(Resource):
             pointer = native().lib.ibv_create_comp_channel(context.handle)
             return check_pointer("ibv_create_comp_channel", pointer, f"device {context.name}")
 
-        #: Of each event loop with tasks that wait here: its own descriptor, and what its tasks wait for.
-        self._loops: dict[asyncio.AbstractEventLoop, tuple[int, set[Waiter]]] = {}
+        self._loops = {}
         super().__init__(make, context)
         self.context = context
         # The loops in C take an event only where there is one, and must not block on a stolen one.
@@ -90,30 +85,6 @@ class CompletionChannel(Resource):
 
     # ------------------------------------------------------------------ asyncio
 
-    @contextmanager
-    def listening(self) -> Iterator[Waiter]:
-        """Within the block, have the running event loop watch the descriptor: what is yielded is set at each event.
-
-        It is set for events of any of the channel's queues, and when one is closed: look, clear it, look again, wait.
-        """
-        loop = asyncio.get_running_loop()
-        waiter = Waiter()
-        if loop not in self._loops:
-            # Its own descriptor: another thread may close the channel's, whose number is then another file's.
-            fd = os.dup(self.fd)
-            self._loops[loop] = (fd, set())
-            loop.add_reader(fd, self._readable)
-        fd, waiters = self._loops[loop]
-        waiters.add(waiter)
-        try:
-            yield waiter
-        finally:
-            waiters.discard(waiter)
-            if not waiters:
-                del self._loops[loop]
-                loop.remove_reader(fd)
-                os.close(fd)
-
     def _readable(self) -> None:
         """Take what events there are, of whatever queue, and have every task look at its own."""
         try:
@@ -124,28 +95,6 @@ class CompletionChannel(Resource):
         else:
             self._wake()
 
-    def _wake(self, error: Exception | None = None) -> None:
-        """Have every task that waits here look again; any thread may call this, who took an event or closed a queue."""
-        for loop, (_, waiters) in list(self._loops.items()):
-            with suppress(RuntimeError):  # that loop has ended, and its tasks with it
-                loop.call_soon_threadsafe(_set, list(waiters), error)
-
     def _destroy(self, handle: Any) -> None:
         check("ibv_destroy_comp_channel", native().lib.ibv_destroy_comp_channel(handle), self.kind)
         self._wake()
-
-
-class Waiter(asyncio.Event):
-    """What a task waits for.
-
-    Attributes:
-        error: why there will be nothing.
-    """
-
-    error: Exception | None = None
-
-
-def _set(waiters: list[Waiter], error: Exception | None) -> None:
-    for waiter in waiters:
-        waiter.error = waiter.error or error
-        waiter.set()

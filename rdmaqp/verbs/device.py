@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -14,7 +15,7 @@ from rdmaqp.model.brief import brief
 from rdmaqp.model.enums import AtomicCap, DeviceCap, PortState, Transport
 from rdmaqp.model.request import DeviceFacts
 from rdmaqp.verbs._native import check, check_pointer, native
-from rdmaqp.verbs._resource import Resource
+from rdmaqp.verbs._resource import Resource, leave_behind
 from rdmaqp.verbs.channel import CompletionChannel
 from rdmaqp.verbs.completion import CompletionQueue
 from rdmaqp.verbs.events import AsyncEvents
@@ -208,6 +209,16 @@ class Context(Resource):
 
 
 _open_contexts: dict[int, Context] = {}
+
+
+def _in_child() -> None:
+    """After fork: no context of the parent's works here (ibv_fork_init(3))."""
+    for context in list(_open_contexts.values()):
+        leave_behind(context)
+    _open_contexts.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def devices() -> tuple[Device, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ from rdmaqp.model.enums import AsyncEventType
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.completion import SLICE_NS
+from rdmaqp.verbs.event_thread import EventThread
+from rdmaqp.verbs.watching import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from rdmaqp.verbs.device import Context
 
@@ -39,11 +42,15 @@ class AsyncEvent:
         return f"{name}, port {self.port_num}" if self.port_num else f"{name}, {self.source}" if self.source else name
 
 
-class AsyncEvents(Resource):
+class AsyncEvents(Watched):
     """The events of one opening of a device, in the order in which they came: ``context.async_events``.
 
     Each is given out once, and acknowledged before that, so that nothing it is about waits to be closed. Whoever reads
     takes it from every other reader: have one.
+
+        for event in context.async_events: …            # until it is closed, or the device
+        async for event in context.async_events: …      # the same for asyncio; or: await events.next()
+        context.async_events.listen(callback)           # each event handed to a function, in a thread
     """
 
     kind = "event reader"
@@ -51,6 +58,7 @@ class AsyncEvents(Resource):
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self._loops = {}
         self._found = native().ffi.new("struct rdmaqp_event *")
         self._verb = native().ffi.new("const char **")
         super().__init__(lambda: context.handle, context)
@@ -86,6 +94,54 @@ class AsyncEvents(Resource):
                 raise DeadlineError(f"no event within {timeout} s on {self.context.name}")
         raise ClosedError(f"this {self.kind} was closed by another thread")
 
+    def __iter__(self) -> Iterator[AsyncEvent]:
+        """Wait for one event after the other; ends when it is closed, here or by another thread.
+
+        Raises :class:`ClosedError` where it is closed already, :class:`VerbsError` where the device cannot be read.
+        """
+        self.require_open()
+        return self._until_closed()
+
+    def _until_closed(self) -> Iterator[AsyncEvent]:
+        with suppress(ClosedError):
+            while True:
+                yield self.wait()
+
+    def listen(self, callback: Callable[[AsyncEvent], object]) -> EventThread:
+        """Have a thread call *callback* with each event, until ``close()`` of what is returned, or of the device.
+
+        See :class:`~rdmaqp.verbs.event_thread.EventThread`. Raises :class:`ClosedError`; TypeError for no callable.
+        """
+        return EventThread(self, callback)
+
+    async def next(self) -> AsyncEvent:
+        """For asyncio: the next event. For a deadline, ``async with asyncio.timeout(1):``.
+
+        Raises :class:`ClosedError` where it is closed, or is meanwhile; :class:`VerbsError`.
+        """
+        closings = self.closings
+        with self.listening() as waiter:
+            while True:
+                waiter.clear()
+                event = self.poll()
+                if event is not None:
+                    return event
+                await waiter.wait()
+                self._require_not_closed_since(closings)
+
+    def __aiter__(self) -> AsyncIterator[AsyncEvent]:
+        """Wait for one event after the other; ends when it is closed. Raises as :meth:`next`."""
+        self.require_open()
+        return self._until_closed_async()
+
+    async def _until_closed_async(self) -> AsyncIterator[AsyncEvent]:
+        while True:
+            try:
+                event = await self.next()
+            except ClosedError:
+                return
+            yield event
+
     def _next(self, slice_ns: int) -> AsyncEvent | None:
         ffi, lib = native()
         with self._lock:
@@ -104,8 +160,8 @@ class AsyncEvents(Resource):
             int(raw.port_num) or None,
         )
 
-    def _destroy(self, handle: Any) -> None:
-        """Nothing: the descriptor is the device's."""
+    def _destroy(self, handle: Any) -> None:  # noqa: ARG002 - the descriptor is the device's
+        self._wake()
 
 
 def _below(parent: Resource) -> Iterator[Resource]:

@@ -89,9 +89,15 @@ class Ledger:
     def needs_marker(self) -> bool:
         """Whether the last send will not tell of its end by itself, and a marker behind it has room now."""
         sq = self.qp.raw.sq
-        if self.marker is not None or self.unmarked or not (sq.lost or sq.tail < sq.head):
+        if self.marker is not None or self.unmarked:
             return False
-        return bool(sq.lost or (sq.signaled < sq.head and sq.head - sq.tail < sq.room))
+        return self.ends_unsignaled and bool(sq.lost or sq.head - sq.tail < sq.room)
+
+    @property
+    def ends_unsignaled(self) -> bool:
+        """Whether the last of the sends under way will not tell of its end by itself."""
+        sq = self.qp.raw.sq
+        return bool(sq.lost or (sq.tail < sq.head and sq.signaled < sq.head))
 
     def new_marker(self) -> int:
         """The wr_id for a marker that is about to be posted."""

@@ -15,7 +15,8 @@ from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.address import AddressHandle
 from rdmaqp.verbs.asking import ask_guard
-from rdmaqp.verbs.queue_pair import Parts, QueuePair
+from rdmaqp.verbs.parts import Parts
+from rdmaqp.verbs.queue_pair import QueuePair
 from rdmaqp.verbs.slices import RemoteMemory, Slice, bounds
 from rdmaqp.verbs.srq import SharedReceiveQueue
 from rdmaqp.verbs.window import MemoryWindow

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.guard import Report, unasked
@@ -22,50 +22,16 @@ from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import emptied
 from rdmaqp.verbs.asking import ask_guard
+from rdmaqp.verbs.history import Historian
 from rdmaqp.verbs.modify import Transition
 from rdmaqp.verbs.multicast import Membership, membership
-from rdmaqp.verbs.reaping import Reaping
+from rdmaqp.verbs.parts import NO_RECEIVES, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.memory import ProtectionDomain
-    from rdmaqp.verbs.srq import SharedReceiveQueue
-    from rdmaqp.verbs.xrc import XRCDomain
-
-_NO_RECEIVES = frozenset({QPType.XRC_SEND, QPType.XRC_RECV})
-
-
-class Parts(NamedTuple):
-    """What a queue pair is made of."""
-
-    pd: ProtectionDomain
-    send_cq: CompletionQueue | None
-    recv_cq: CompletionQueue | None
-    srq: SharedReceiveQueue | None = None
-    xrcd: XRCDomain | None = None
-
-    def require_fitting(self, kind: QPType) -> None:
-        """Raise ``ValueError`` where they make no queue pair of that type."""
-        responds = kind is QPType.XRC_RECV
-        if (self.send_cq is None) != responds or (self.xrcd is not None) != responds:
-            wants = "an XRC domain and no completion queue" if responds else "a completion queue and no XRC domain"
-            raise ValueError(f"a queue pair of type {kind.name} has {wants}")
-        if self.srq is not None and kind in _NO_RECEIVES:
-            raise ValueError(
-                f"a queue pair of type {kind.name} takes no receives: XRC names the shared receive queue in each send"
-            )
-        if self.srq is not None and self.srq.number is not None:
-            raise ValueError("this shared receive queue is XRC's: XRC_RECV queue pairs reach it by its number")
-        context = self.pd.context
-        if any(cq is not None and cq.context is not context for cq in (self.send_cq, self.recv_cq)):
-            raise ValueError(f"the completion queue belongs to another opening of a device than this {self.pd.kind}")
-        if self.srq is not None and self.srq.pd.context is not context:
-            raise ValueError(f"the {self.srq.kind} belongs to another opening of a device than this {self.pd.kind}")
-        if self.xrcd is not None and self.xrcd.context is not context:
-            raise ValueError(f"the {self.xrcd.kind} belongs to another opening of a device than this {self.pd.kind}")
 
 _STATE, _PORT, _PKEY_INDEX = int(AttrMask.STATE), int(AttrMask.PORT), int(AttrMask.PKEY_INDEX)
 _NAMES = frozenset(QP_ATTR_NAMES)
@@ -73,7 +39,7 @@ _NAMES = frozenset(QP_ATTR_NAMES)
 _state = lru_cache(16)(QPState)
 
 
-class QueuePair(Reaping):
+class QueuePair(Historian):
     """``struct ibv_qp``. It has one owner: the thread that modifies it and posts to it.
 
     Attributes:
@@ -102,7 +68,7 @@ class QueuePair(Reaping):
         ffi, lib = native()
         self.type = _type(qp_type)
         pd, self.srq = parts.pd, parts.srq
-        if self.srq is not None or self.type in _NO_RECEIVES:
+        if self.srq is not None or self.type in NO_RECEIVES:
             cap = replace(cap, max_recv_wr=0, max_recv_sge=0)
         ask_guard(lambda: self._asked_for(pd, cap))
         parts.require_fitting(self.type)
@@ -221,11 +187,11 @@ class QueuePair(Reaping):
             fields = dict(attr.given()) | fields
         return self._modify(QPAttr(**fields), mask, policy=policy)
 
-    def _modify(
+    def _judged_modify(
         self, attr: QPAttr, mask: int | None = None, peer: Endpoint | None = None, policy: Policy | str | None = None
     ) -> Report:
         rules = current(policy)
-        asked = modify.request(self, attr, mask, peer)
+        asked = self._asked = modify.request(self, attr, mask, peer)
         state = self.last_state
         report = self.report = judge(asked) if rules.mode != "off" else unasked(asked)
         report.remark = self._doubt

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.model.arguments import checked
@@ -18,25 +18,21 @@ from rdmaqp.model.attributes import QPAttr
 from rdmaqp.model.enums import AttrMask, QPState, QPType
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.completion import SLICE_NS
+from rdmaqp.verbs.keeping import Keeping
 from rdmaqp.verbs.ledger import RECEIVES, SENDS, Ledger
-from rdmaqp.verbs.moves import Moves
 from rdmaqp.verbs.reaped import Reaped
 from rdmaqp.verbs.work import Send, pack
-
-if TYPE_CHECKING:
-    from rdmaqp.verbs.work_completion import WorkCompletion
+from rdmaqp.verbs.work_completion import WorkCompletion
 
 _STATE = int(AttrMask.STATE)
 
 
-class Reaping(Moves):
+class Reaping(Keeping):
     """How a :class:`~rdmaqp.QueuePair` gets back what it had posted."""
 
     @property
     def cause(self) -> WorkCompletion | None:
         """The first completion since the last RESET that failed and was not only flushed, whoever has polled it."""
-        from rdmaqp.verbs.work_completion import WorkCompletion
-
         return WorkCompletion.from_c(self.raw.cause, self.send_cq) if self.raw.has_cause else None
 
     @checked()
@@ -65,20 +61,20 @@ class Reaping(Moves):
         ledger = Ledger(self, SENDS | RECEIVES)
         if not self._collect(ledger, end):
             raise ledger.unaccounted(f"in ERR, and within {timeout:g} s not everything was flushed")
-        while ledger.take(0):  # what a shared receive queue's completions have brought last
-            pass
         return ledger.reaped()
 
     def _to_error(self) -> None:
         """To ERR. Soft-RoCE does not look at receives posted in ERR until it is told once more (measured)."""
         if self.last_state is not QPState.ERR:
             self.modify(qp_state=QPState.ERR)
-        elif self.recv_posted and driver_of(self.pd.context.facts.driver).flushes_when_told:
+        elif self.recv_posted and driver_of(self.pd.context.facts.driver).looks_when_told:
             self._apply(QPAttr(qp_state=QPState.ERR), _STATE, QPState.ERR)
 
     def _collect(self, ledger: Ledger, end: float) -> bool:
         """Take completions until everything is through, in slices of time; ``False`` at *end*."""
         closings = self.closings
+        while ledger.take(0):  # also what is accounted for, and was held while others took theirs
+            pass
         while not ledger.is_through:
             self._require_not_closed_since(closings)
             if ledger.needs_marker:
@@ -86,6 +82,8 @@ class Reaping(Moves):
             left = end - time.monotonic()
             if not ledger.take(int(max(0, min(left * 1e9, SLICE_NS)))) and left <= 0:
                 return ledger.is_through
+        while self.srq is not None and ledger.take(0):  # what it took from the shared queue is not counted
+            pass
         return True
 
     def _mark(self, ledger: Ledger) -> None:

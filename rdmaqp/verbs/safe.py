@@ -5,6 +5,7 @@ pyverbs is not imported. Its ``QP`` and ``QPAttr`` are known by their attributes
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,9 @@ def _context(name: str) -> Context | None:
         return devices.open(name)
     except (DeviceError, VerbsError):
         return None
+
+
+os.register_at_fork(after_in_child=_context.cache_clear)
 
 
 def read_attr(attr: Any, mask: int) -> QPAttr:

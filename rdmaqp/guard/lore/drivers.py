@@ -74,6 +74,10 @@ _WORDS: Mapping[str, Callable[[Driver], str]] = MappingProxyType({
     ),
     "spoilt_by_reset": lambda _: "no queue pair leaves RESET a second time: destroy it and create another",
     "waits_for_drain": lambda _: "SQD is left only once the send queue is drained (sq_draining 0), or to ERR",
+    "looks_when_told": lambda _: "receives posted in ERR are flushed at the next move to ERR, sends held in SQD "
+                                 "run at the next post after RTS",
+    "sticks_in_sqd_since": lambda row: f"{_since(row.sticks_in_sqd_since)}an idle queue pair that has sent more than "
+                                       "its send queue holds never finishes draining in SQD",
     "flushes_in_sqd": lambda _: "RTS → SQD flushes both queues",
     "rate_limit": lambda row: _each(
         f"{_since(kernel)}RATE_LIMIT is taken for {kind.name}" for kind, kernel in row.rate_limit.items()

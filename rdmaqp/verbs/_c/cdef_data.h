@@ -18,6 +18,7 @@ int rdmaqp_take(struct rdmaqp_cq *cq, uint32_t qp_num, int kinds, int num_entrie
 		int64_t slice_ns, const char **verb);
 
 int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *records, uint32_t n, int checked);
+int rdmaqp_ring_doorbell(struct rdmaqp_qp *qp);
 int rdmaqp_post_recvs(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record *records, uint32_t n, int checked);
 int rdmaqp_post_srq_recvs(struct rdmaqp_srq *srq, const struct rdmaqp_recv_record *records, uint32_t n, int checked);
 int rdmaqp_chain_send(struct rdmaqp_chain *chain, uint32_t at, const struct rdmaqp_send_record *record,

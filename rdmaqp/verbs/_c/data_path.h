@@ -86,6 +86,7 @@ struct rdmaqp_qp {
 	uint32_t failures; /* of sends, since the last RESET */
 	uint64_t failed_number;
 	struct ibv_wc failed; /* that of send failed_number: not one that was only flushed, where there is another */
+	uint64_t begun; /* the first send since the last RESET */
 	uint64_t first_failed;   /* where there are failures: the first send that did not succeed, flushed or not */
 	uint32_t recv_failures;  /* of receives of its own queue, since the last RESET */
 	uint64_t recv_first_failed;

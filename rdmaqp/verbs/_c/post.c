@@ -253,6 +253,36 @@ static int rdmaqp_post_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_reco
 	return result;
 }
 
+/*
+ * Have Soft-RoCE look at its send queue: it holds what was posted in SQD until the next post after RTS, and its user
+ * library takes no post of nothing. So this is what that library tells the kernel with each post: that there is
+ * something (rdma-core, providers/rxe/rxe.c, post_send_db(); Linux, include/uapi/rdma/ib_user_verbs.h). 0, or errno.
+ */
+static int rdmaqp_ring_doorbell(struct rdmaqp_qp *qp)
+{
+	uint32_t bad_wr;
+	struct {
+		uint32_t command;
+		uint16_t in_words;
+		uint16_t out_words;
+		uint64_t response;
+		uint32_t qp_handle;
+		uint32_t wr_count;
+		uint32_t sge_count;
+		uint32_t wqe_size;
+	} call = { .command = 28 /* POST_SEND */, .in_words = sizeof(call) / 4, .out_words = sizeof(bad_wr) / 4,
+		   .response = (uintptr_t)&bad_wr, .wqe_size = sizeof(struct ibv_send_wr) };
+	int error = 0;
+
+	if (!enter(&qp->lock))
+		return 0; /* closed meanwhile: nothing to look at */
+	call.qp_handle = qp->qp->handle;
+	if (write(qp->qp->context->cmd_fd, &call, sizeof(call)) != sizeof(call))
+		error = errno;
+	leave(&qp->lock);
+	return error;
+}
+
 /* The number of the first of n receives that may not be posted; n where all may. */
 static uint32_t first_unfit(struct rdmaqp_domain *domain, uint32_t max_sge, const struct rdmaqp_recv_record *records,
 			    uint32_t n)

@@ -89,6 +89,7 @@ static void rdmaqp_forget_work(struct rdmaqp_qp *qp)
 	if (qp->receives && qp->receives != &qp->rq && !(qp->state & takes_none) && under_way(qp->receives))
 		qp->receives->lost = 1;
 	qp->resets++;
+	qp->begun = qp->sq.head;
 	qp->failures = 0;
 	qp->recv_failures = 0;
 	qp->has_cause = 0;

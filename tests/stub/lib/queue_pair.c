@@ -77,6 +77,12 @@ static struct queue_pair *new_queue_pair(struct ibv_context *context, struct ibv
 		free(pair);
 		return NULL;
 	}
+	pair->held = calloc(init->cap.max_send_wr + 1, sizeof(*pair->held));
+	if (!pair->held) {
+		receive_queue_free(&pair->queue);
+		free(pair);
+		return NULL;
+	}
 	pair->init = *init;
 	pair->attr.cap = init->cap;
 	pair->ibv.context = context;
@@ -150,6 +156,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	use_parents(pair, -1);
 	object_died(qp->context);
 	receive_queue_free(&pair->queue);
+	free(pair->held);
 	free(pair);
 	pthread_mutex_unlock(&stub_lock);
 	return entry_result(&entry, 0);
@@ -161,7 +168,7 @@ static void take(struct queue_pair *pair, const struct ibv_qp_attr *attr, int ma
 
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET) {
 		pair->attr = (struct ibv_qp_attr){ .cap = pair->attr.cap };
-		pair->queue.count = 0;
+		pair->queue.count = pair->held_count = 0;
 	}
 	for (i = 0; i < lengthof(carried); i++)
 		if (mask & carried[i].bit)
@@ -185,6 +192,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	take(pair, attr, attr_mask);
 	if (attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
+	if (hot.flush && pair->attr.qp_state == IBV_QPS_ERR)
+		flush_all(pair);
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR && qp->srq)
 		async_event(qp->context, (struct ibv_async_event){
 			.element.qp = qp, .event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -206,6 +215,8 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, str
 		return entry_result(&entry, error);
 	pthread_mutex_lock(&stub_lock);
 	*attr = pair->attr;
+	if (attr->qp_state == IBV_QPS_SQD)
+		attr->sq_draining = setting_number(NULL, "DRAINING", 0, 0);
 	*init_attr = pair->init;
 	if (attr_mask & IBV_QP_STATE)
 		qp->state = pair->attr.qp_state;

@@ -46,6 +46,9 @@
  *                       stands in ERR (UC, UD: SQE), which only ibv_query_qp tells: ibv_qp.state stays as it was.
  *   DROP*               1: sends complete, receives do not arrive
  *   HIDE*               1: a poll finds nothing, as if all were still under way
+ *   HOLD*               1: sends are taken, and stay under way until they are flushed
+ *   FLUSH*              1: in ERR, what is posted and was posted completes as WR_FLUSH_ERR, as hardware does it
+ *   DRAINING            1: ibv_query_qp says sq_draining 1 in SQD
  * Speed
  *   HOT                 free: a device opened from here on posts and polls for nothing, without the two above (free.c)
  * Record
@@ -181,6 +184,8 @@ void rdmaqp_stub_reread(void)
 	hot.wc_status = known;
 	hot.drop = setting_number(NULL, "DROP", 0, 0);
 	hot.hide = setting_number(NULL, "HIDE", 0, 0);
+	hot.hold = setting_number(NULL, "HOLD", 0, 0);
+	hot.flush = setting_number(NULL, "FLUSH", 0, 0);
 	hot.post_send_errno = fault("POST_SEND");
 	hot.post_recv_errno = fault("POST_RECV");
 	hot.poll_cq_errno = fault("POLL_CQ");

@@ -31,6 +31,8 @@ extern struct hot_settings {
 	enum ibv_wc_status wc_status;
 	bool drop;
 	bool hide;
+	bool hold;
+	bool flush;
 	int post_send_errno;
 	int post_recv_errno;
 	int poll_cq_errno;
@@ -193,10 +195,15 @@ struct queue_pair {
 	struct ibv_qp_attr attr; /* the truth; ibv.state is libibverbs' memory of it, and may be stale */
 	struct ibv_qp_init_attr init;
 	struct receive_queue queue;
+	uint64_t *held; /* wr_ids of sends that stay under way, max_send_wr at most */
+	int held_count;
 };
 
 struct ibv_qp *make_queue_pair(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *init);
 struct queue_pair *queue_pair_numbered(uint32_t qp_num);
+
+/* traffic.c */
+void flush_all(struct queue_pair *pair);
 
 /* traffic.c */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

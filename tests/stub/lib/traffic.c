@@ -151,6 +151,28 @@ static enum ibv_wc_opcode completed_as(enum ibv_wr_opcode opcode)
 	}
 }
 
+static void flush_one(struct queue_pair *pair, struct ibv_cq *cq, uint64_t wr_id)
+{
+	struct ibv_wc wc = { .wr_id = wr_id, .status = IBV_WC_WR_FLUSH_ERR, .qp_num = pair->ibv.qp_num,
+			     .opcode = 0x7f /* says nothing */ };
+
+	if (!cq_full(cq))
+		cq_push(cq, &wc, false);
+}
+
+/* The caller holds stub_lock. */
+void flush_all(struct queue_pair *pair)
+{
+	const struct receive *receive;
+	int i;
+
+	for (i = 0; i < pair->held_count; i++)
+		flush_one(pair, pair->ibv.send_cq, pair->held[i]);
+	pair->held_count = 0;
+	while (pair->ibv.recv_cq && !pair->ibv.srq && (receive = receive_queue_pop(&pair->queue)))
+		flush_one(pair, pair->ibv.recv_cq, receive->wr_id);
+}
+
 static int send_one(struct queue_pair *pair, const struct ibv_send_wr *wr)
 {
 	bool signaled = pair->init.sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
@@ -163,6 +185,16 @@ static int send_one(struct queue_pair *pair, const struct ibv_send_wr *wr)
 
 	if (hot.post_send_errno)
 		return hot.post_send_errno;
+	if (hot.flush && pair->attr.qp_state == IBV_QPS_ERR) {
+		flush_one(pair, pair->ibv.send_cq, wr->wr_id);
+		return 0;
+	}
+	if (hot.hold) {
+		if (pair->held_count == (int)pair->init.cap.max_send_wr)
+			return ENOMEM;
+		pair->held[pair->held_count++] = wr->wr_id;
+		return 0;
+	}
 	if (!wc.status && !reachable(wr->sg_list, wr->num_sge, wr->send_flags & IBV_SEND_INLINE))
 		wc.status = IBV_WC_LOC_PROT_ERR;
 	if (wc.status)
@@ -203,6 +235,8 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 
 	pthread_mutex_lock(&stub_lock);
 	error = receive_queue_post(&container_of(qp, struct queue_pair, ibv)->queue, to_context(qp->context), wr, bad);
+	if (hot.flush && container_of(qp, struct queue_pair, ibv)->attr.qp_state == IBV_QPS_ERR)
+		flush_all(container_of(qp, struct queue_pair, ibv));
 	pthread_mutex_unlock(&stub_lock);
 	return error;
 }
