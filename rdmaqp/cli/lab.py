@@ -46,6 +46,8 @@ def _add_run(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
                         help="limit of locked memory in the guest (default %(default)s)")
     parser.add_argument("--append", action="append", default=[], metavar="ARGUMENT",
                         help="a further argument for the guest's kernel; may be repeated")
+    parser.add_argument("--link", metavar="SIDE:PORT",
+                        help="a network device towards another guest: listen:PORT here, connect:PORT there")
     parser.add_argument("--quiet", action="store_true", help="no lines about what the lab is doing")
     # REMAINDER takes everything behind the first word of the command, its options included.
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND...")
@@ -70,7 +72,8 @@ def _run(args: argparse.Namespace) -> int:
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     return lab.run(
         words, cpus=args.cpus, memory=args.memory, kernel=args.kernel, boot_timeout=args.boot_timeout,
-        rwdirs=args.rwdir, append=args.append, memlock=args.memlock, say=_say_nothing if args.quiet else _say,
+        rwdirs=args.rwdir, append=args.append, memlock=args.memlock, link=args.link,
+        say=_say_nothing if args.quiet else _say,
     )
 
 

@@ -30,7 +30,7 @@ def _say_nothing(_line: str) -> None:
 def run(
     command_line: Sequence[str], *, cpus: int | None = None, memory: str = "1G", kernel: str | None = None,
     boot_timeout: float = BOOT_TIMEOUT, rwdirs: Sequence[Path | str] = (), append: Sequence[str] = (),
-    memlock: str = "unlimited", say: Callable[[str], None] = _say_nothing,
+    memlock: str = "unlimited", link: str | None = None, say: Callable[[str], None] = _say_nothing,
 ) -> int:
     """Run a command in a fresh guest; its output goes to this process's file descriptors 1 and 2.
 
@@ -43,6 +43,8 @@ def run(
         rwdirs: directories of the host that the guest shares for writing.
         append: further arguments for the guest's kernel.
         memlock: the guest's limit of locked memory in KiB, or ``"unlimited"``.
+        link: ``"listen:PORT"`` or ``"connect:PORT"``: a network device that leads to another guest, over this TCP port
+            of the loopback. The command has to set it up: it is the virtio one, ``modprobe virtio_net``.
         say: takes a line of progress.
 
     Returns:
@@ -57,7 +59,7 @@ def run(
     wanted = command.Guest(
         list(command_line), chosen, kvm=bool(acceleration.kvm),
         cpus=command.default_cpus() if cpus is None else cpus, memory=memory,
-        rwdirs=[Path(path) for path in rwdirs], append=list(append), memlock=memlock,
+        rwdirs=[Path(path) for path in rwdirs], append=list(append), memlock=memlock, link=link,
     )
     command.check(wanted)
     say(f"booting kernel {chosen.version} ({'KVM' if wanted.kvm else 'software emulation, up to a minute'})")

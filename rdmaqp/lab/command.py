@@ -33,6 +33,7 @@ _PASSED_ON = re.compile(
     r"PATH|LD_LIBRARY_PATH|HOME|TERM|COLORTERM|COLUMNS|LINES|LANG|LC_\w+|TZ|CI|NO_COLOR|FORCE_COLOR|VIRTUAL_ENV"
     r"|(RDMAQP|PYTHON|PYTEST|IBV|RDMAV|MLX4|MLX5)_?\w*"
 )
+_LINK = re.compile(r"(listen|connect):([1-9]\d{0,4})", re.ASCII)
 _VIRTME_PATH = re.compile(r"[a-zA-Z0-9_+ /.-]+")  # virtme/commands/run.py, _SAFE_PATH_PATTERN
 
 
@@ -48,6 +49,7 @@ class Guest:
     rwdirs: Sequence[Path] = ()
     append: Sequence[str] = ()
     memlock: str = "unlimited"
+    link: str | None = None
     cwd: Path = field(default_factory=Path.cwd)
 
 
@@ -66,6 +68,8 @@ def check(guest: Guest) -> None:
         raise LabError(f"lab run: --memory {guest.memory!r}: give a number with M or G, as in 512M or 2G")
     if guest.memlock != "unlimited" and not guest.memlock.isdecimal():
         raise LabError(f"lab run: memlock {guest.memlock!r}: give a number of KiB, or 'unlimited'")
+    if guest.link is not None and not _LINK.fullmatch(guest.link):
+        raise LabError(f"lab run: --link {guest.link!r}: give listen:PORT to one guest, connect:PORT to the other")
     shared = [path.resolve() for path in guest.rwdirs]
     for path in shared:
         if not path.is_dir():
@@ -123,12 +127,25 @@ def virtme_run(guest: Guest, program: Path, job_file: Path, ports: Mapping[str, 
             words += ["--overlay-rwdir", directory]
     for path in guest.rwdirs:
         words += ["--rwdir", str(path.resolve())]
+    words += _link(guest.link)
     for argument in guest.append:
         words += ["-a", argument]
     for name in PORTS:
         words += ["--qemu-opt=-chardev", f"--qemu-opt=file,id=rdmaqp.{name},path=/proc/self/fd/{ports[name]}",
                   "--qemu-opt=-device", f"--qemu-opt=virtserialport,name=rdmaqp.{name},chardev=rdmaqp.{name}"]
     return [*words, "--script-sh", shlex.join(["/bin/bash", str(job_file)])]
+
+
+def _link(link: str | None) -> list[str]:
+    """A network device that leads to another guest; the one that listens also takes one that comes again."""
+    match = None if link is None else _LINK.fullmatch(link)
+    if match is None:
+        return []
+    side, port = match.groups()
+    mac = {"listen": "52:54:00:00:00:01", "connect": "52:54:00:00:00:02"}[side]
+    netdev = f"socket,id=rdmaqp.link,{side}=127.0.0.1:{port}"
+    return ["--qemu-opt=-netdev", f"--qemu-opt={netdev}",
+            "--qemu-opt=-device", f"--qemu-opt=virtio-net-pci,netdev=rdmaqp.link,mac={mac}"]
 
 
 def run_dir_parent(temporary: Path, cache: Path) -> Path:

@@ -80,6 +80,55 @@ def test_a_refusal_reaches_both_in_the_same_words(pd: rdmaqp.ProtectionDomain, c
     assert one.state == other.state == QPState.INIT
 
 
+@pytest.mark.parametrize("successor", [False, True])
+def test_recover_by_hand(
+    context: rdmaqp.Context, pd: rdmaqp.ProtectionDomain, figures: Figures, successor: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A wrong rkey; what may have arrived is said; the receives and the options are there again."""
+    if successor:  # as where ERR is the end
+        monkeypatch.setattr("rdmaqp.guard.drivers.Driver.must_recreate", lambda *_: True)
+    region = pd.alloc_mr(256)
+    ends = [pd.create_qp(context.create_cq(64)) for _ in range(2)]
+
+    def receives(qp: rdmaqp.QueuePair) -> None:
+        qp.post(*(rdmaqp.Recv(region[64:128], wr_id=number) for number in range(8)))
+
+    def work(exchange: Exchange, qp: rdmaqp.QueuePair) -> rdmaqp.Recovered:
+        agreed = exchange.agree(qp, timeout=PATIENCE, prepare=lambda: receives(qp), retry_cnt=5)
+        if qp is ends[0]:
+            wrong = rdmaqp.RemoteMemory(region.addr, 8, region.rkey ^ 0xFFFF00)
+            qp.post(rdmaqp.Send(region[0:8], wr_id=11), rdmaqp.Write(region[0:8], wrong, wr_id=12),
+                    rdmaqp.Send(region[0:8], wr_id=13))  # fmt: skip
+            while qp.state is not QPState.ERR:
+                time.sleep(0.01)
+        exchange.barrier("fault", PATIENCE)
+        return exchange.recover(qp, agreed, timeout=PATIENCE, prepare=receives)
+
+    results: list[Any] = [None, None]
+    with Listener(0) as listener:
+        def serve() -> None:
+            with listener.accept(PATIENCE) as exchange:
+                results[1] = work(exchange, ends[1])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with Exchange.connect("127.0.0.1", listener.port, PATIENCE) as exchange:
+            results[0] = work(exchange, ends[0])
+        thread.join()
+    figures.faults += 1
+    here, there = results
+    assert here.cause.status_name == "REM_ACCESS_ERR"
+    assert [one.wr_id for one in here.reaped.sends] == [12, 13]
+    assert [wc.wr_id for wc in here.reaped.completions if wc.opcode_name == "SEND"] == [11]
+    assert len(there.reaped.completions) == 1  # message 11
+    assert [(one.qp is qp) is not successor for one, qp in zip(results, ends, strict=True)] == [True, True]
+    assert here.qp.query(rdmaqp.AttrMask.RETRY_CNT).retry_cnt == 5
+    here.qp.send(region[0:8], wr_id=21)
+    assert here.qp.send_cq.wait(timeout=PATIENCE)[0].ok
+    assert there.qp.recv_cq.wait(timeout=PATIENCE)[0].ok
+
+
 def test_messages_both_ways(device_name: str) -> None:
     with two(device_name, depth=8, size=256) as (client, server), client, server:
         reader = Reader(server)
