@@ -14,7 +14,7 @@ from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.recovery import Recovered, Recovery, RecoveryError
 from rdmaqp.connection.secrecy import check_secret
 from rdmaqp.connection.sockets import Channel, Deadline, Need
-from rdmaqp.connection.wire import DEFAULT_PORT, reason_of
+from rdmaqp.connection.wire import DEFAULT_PORT
 from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.steps import bring_up
@@ -108,9 +108,9 @@ class AsyncExchange:
     ) -> Recovered:
         """Bring *qp* back to RTS together with the peer's; as :meth:`Exchange.recover`."""
         deadline = Deadline(timeout)
-        recovery = await asyncio.to_thread(Recovery.of, qp, agreed, deadline.left())
+        recovery = await self._in_thread(lambda: Recovery.of(qp, agreed, deadline.left()))
         try:
-            plan, brought = await asyncio.to_thread(recovery.plan, settings, told, prepare)
+            plan, brought = await self._in_thread(lambda: recovery.plan(settings, told, prepare))
             result = plan.result(await self._drive(self._exchange.talk.agree(brought), deadline))
         except RdmaqpError as error:
             raise RecoveryError(recovery, error) from error
@@ -168,15 +168,16 @@ class AsyncExchange:
     async def _meet(self, need: Need | Do, deadline: Deadline) -> Any:
         if isinstance(need, Need):
             return await _settled(self._exchange.channel, need, deadline)
+        return await self._in_thread(need.work)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        running = asyncio.ensure_future(asyncio.to_thread(work))
         try:
-            return await asyncio.shield(work := asyncio.ensure_future(asyncio.to_thread(need.work)))
+            return await asyncio.shield(running)
         except asyncio.CancelledError:
             # The thread moves the queue pair still: whoever closes that must not do so under its hands.
-            await asyncio.wait([work])
+            await asyncio.wait([running])
             self.fail("cancelled")
-            raise
-        except BaseException as error:
-            self.fail(reason_of(error))
             raise
 
 

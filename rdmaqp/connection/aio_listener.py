@@ -73,6 +73,12 @@ class AsyncListener:
             sock, address = self._sock.accept()
         except (BlockingIOError, ConnectionError):
             return  # it has gone again
+        except OSError:  # no descriptor is left: one that only waits has to go
+            waiting = next((task for task in self._newcomers if not task.cancelling()), None)
+            if waiting is not None:
+                self._crowd_out(waiting)
+            self._pause()
+            return
         if len(self._newcomers) >= MOST_NEWCOMERS:
             self._crowd_out(next(task for task in self._newcomers if not task.cancelling()))
         exchange = AsyncExchange(Exchange(Channel(sock, address_text(address)), "server", self._secret))
@@ -85,11 +91,17 @@ class AsyncListener:
         if task.cancelled():  # perhaps before it began; never sooner, since its descriptor is watched until then
             exchange.close()
 
+    def _pause(self) -> None:
+        """Do not ask again at once: whoever waits to be accepted still does."""
+        loop, fd = asyncio.get_running_loop(), self._sock.fileno()
+        loop.remove_reader(fd)
+        loop.call_later(0.1, lambda: self._sock is not None and loop.add_reader(fd, self._take))
+
     def _crowd_out(self, task: asyncio.Task[None]) -> None:
         task.cancel()
         exchange = self._newcomers[task]
         self._turn_away(PeerError(
-            f"peer {exchange.peer} had not greeted yet, and {MOST_NEWCOMERS} more have come since", exchange.peer
+            f"peer {exchange.peer} had not greeted yet, and has to make room for others", exchange.peer
         ))  # fmt: skip
 
     def _turn_away(self, stranger: PeerError) -> None:

@@ -61,7 +61,7 @@ class Newcomer(Generic[W]):
 
     def crowded_out(self) -> PeerError:
         """What is said of one that has to make room for the next."""
-        text = f"peer {self.wire.peer} had not greeted yet, and {MOST_NEWCOMERS} more have come since"
+        text = f"peer {self.wire.peer} had not greeted yet, and has to make room for others"
         return PeerError(text, self.wire.peer)
 
 
@@ -154,6 +154,11 @@ class WireListener(Generic[W]):
             sock, address = self._sock.accept()
         except (BlockingIOError, ConnectionError):
             return  # it has gone again
+        except OSError:  # no descriptor is left: one that only waits has to go
+            if not self._newcomers:
+                raise
+            fd, oldest = next(iter(self._newcomers.items()))
+            raise self._turned_away(fd, oldest.crowded_out()) from None
         newcomer = Newcomer(self._wire(Channel(sock, address_text(address)), "server"), Deadline(patience))
         self._newcomers[sock.fileno()] = newcomer
         if len(self._newcomers) > MOST_NEWCOMERS:

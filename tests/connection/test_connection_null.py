@@ -17,15 +17,15 @@ FLUSHES = {"FLUSH": 1}
 
 
 def pair(**options: Any) -> tuple[Any, Any]:
-    """A client's and a server's connection."""
+    """A client's and a server's connection. The null device loses what finds no receive posted: few messages."""
     stub(**FLUSHES)
     context, made = rdmaqp.open(), []
     with rdmaqp.Listener(0) as listener:
         other = threading.Thread(
-            target=lambda: made.append(rdmaqp.Connection(listener.accept(10), context, **{"depth": 4} | options))
+            target=lambda: made.append(rdmaqp.Connection(listener.accept(10), context, **{"depth": 16} | options))
         )
         other.start()
-        client = rdmaqp.Connection.connect("127.0.0.1", listener.port, device=context, **{"depth": 4} | options)
+        client = rdmaqp.Connection.connect("127.0.0.1", listener.port, device=context, **{"depth": 16} | options)
         other.join(10)
     return client, made[0]
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from handmade import LOCAL, REMOTE, Background
@@ -191,3 +195,31 @@ def test_asyncio_listens_inside_of_its_block_only() -> None:
 def test_by_itself_a_server_is_for_this_machine_alone() -> None:
     with Listener(0) as listener:
         assert listener._sock.getsockname()[0] == "127.0.0.1"
+
+
+def test_descriptors_that_run_out_cost_the_idle_their_place(background: Background) -> None:
+    """In a process of its own: few descriptors, and more who wait than there are."""
+    program = """
+import resource, socket, sys
+from rdmaqp.connection.exchange import Exchange, Listener
+listener = Listener(0)
+print(listener.port, flush=True)
+sys.stdin.readline()
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+strangers = []
+exchange = listener.accept(60, on_stranger=strangers.append, patience=60)
+print(len(strangers), "turned away", flush=True)
+"""
+    root = str(Path(rdmaqp.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": root},
+    ) as server:  # fmt: skip
+        assert server.stdin
+        assert server.stdout
+        port = int(server.stdout.readline())
+        with idlers(port, 60):
+            print(file=server.stdin, flush=True)
+            with Exchange.connect("127.0.0.1", port, 30):
+                turned_away = server.stdout.readline()
+    assert int(turned_away.split()[0]) >= 20

@@ -64,8 +64,7 @@ def port() -> int:
     lab.setup()
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        found = int(sock.getsockname()[1])
-    return found
+        return int(sock.getsockname()[1])
 
 
 SERVER = f"{sys.executable} {HERE}/two_hosts_server.py"
