@@ -1,10 +1,52 @@
 """The public names of rdmaqp, and where each lives. ``__init__.py`` loads a name's module when it is first used."""
 
+from .connection.agreement import (
+    Agreed as Agreed,
+)
+from .connection.aio import (
+    AsyncExchange as AsyncExchange,
+)
+from .connection.aio_listener import (
+    AsyncListener as AsyncListener,
+)
+from .connection.aio_listener import (
+    listen as listen,
+)
+from .connection.connection import (
+    Connection as Connection,
+)
 from .connection.exchange import (
     Exchange as Exchange,
 )
 from .connection.exchange import (
     Listener as Listener,
+)
+from .connection.happening import (
+    ConnectionEndedError as ConnectionEndedError,
+)
+from .connection.happening import (
+    ConnectionLostError as ConnectionLostError,
+)
+from .connection.happening import (
+    Happening as Happening,
+)
+from .connection.recovery import (
+    Recovered as Recovered,
+)
+from .connection.recovery import (
+    RecoveryError as RecoveryError,
+)
+from .connection.refusals import (
+    NotUpError as NotUpError,
+)
+from .connection.refusals import (
+    RefusedError as RefusedError,
+)
+from .connection.refusals import (
+    SettingsError as SettingsError,
+)
+from .connection.secrecy import (
+    SecretError as SecretError,
 )
 from .errors import (
     ClosedError as ClosedError,

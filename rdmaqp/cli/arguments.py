@@ -44,6 +44,18 @@ def within(low: float, high: float, kind: type[int] | type[float] = int) -> Call
     return read
 
 
+def add_bind(parser: argparse.ArgumentParser) -> None:
+    """``--bind ADDRESS``: two hosts talk to each other most of the time, so that a server listens on all by itself."""
+    parser.add_argument("--bind", metavar="ADDRESS", default="",
+                        help="server: listen on this address of ours alone; on all by itself")  # fmt: skip
+
+
+def waiting(port: int, address: str) -> str:
+    """What a server says while nobody has come."""
+    where = f"of {address}" if address else "of all addresses; --bind 127.0.0.1 is for this machine alone"
+    return f"waiting for a client on TCP port {port} ({where})"
+
+
 def add_driver(parser: argparse.ArgumentParser) -> None:
     """``--driver mlx5``."""
     parser.add_argument("--driver", type=_driver, metavar="NAME", help="as this kernel driver has it, such as mlx5")

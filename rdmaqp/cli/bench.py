@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.cli.arguments import anywhere
+from rdmaqp.cli.arguments import add_bind, anywhere, waiting
 from rdmaqp.cli.bench_show import Show, show_result
 from rdmaqp.cli.chart import charts
 from rdmaqp.cli.console import err, print_json, show_guard_warnings
@@ -67,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         help="messages up to it are copied while posting")
     parser.add_argument("-S", "--sl", type=int, default=0, metavar="N", help="service level (%(default)s)")
     parser.add_argument("-p", "--port", type=int, default=DEFAULT_PORT, help="TCP port of the exchange (%(default)s)")
+    add_bind(parser)
     parser.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS",
                         help="for the exchange, and the longest without a message (%(default)g)")
     parser.add_argument("--json", action="store_true", help="the result, for a program to read")
@@ -157,8 +158,8 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _wire(args: argparse.Namespace, host: str | None) -> Exchange:
     if host:
         return Exchange.connect(host, args.port, args.timeout)
-    with Exchange.listen(args.port) as listener:
-        err.print(f"waiting for a client on TCP port {listener.port}")
+    with Exchange.listen(args.port, args.bind) as listener:
+        err.print(waiting(listener.port, args.bind))
         return listener.accept(on_stranger=_stranger)
 
 

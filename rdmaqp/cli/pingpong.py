@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from rdmaqp.cli.arguments import within
+from rdmaqp.cli.arguments import add_bind, waiting, within
 from rdmaqp.cli.console import err, out, print_json, show_guard_warnings
 from rdmaqp.cli.histogram import histogram
 from rdmaqp.cli.telling import Telling
@@ -41,6 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("host", nargs="?", help="the server to connect to")
     parser.add_argument("--loopback", action="store_true", help="both ends in this process")
     number("-p", "--port", DEFAULT_PORT, 1, 65535, "TCP port of the exchange")
+    add_bind(parser)
     parser.add_argument("-d", "--ib-dev", metavar="DEVICE", help="the first with an ACTIVE port by itself")
     number("-i", "--ib-port", 1, 1, 255, "the device's port")
     number("-g", "--gid-idx", None, 0, 255, "our GID's index; picked by itself")
@@ -127,8 +128,8 @@ def _wire(args: argparse.Namespace, options: Options) -> Wire:
     kind: type[Wire] = IbvWire if args.wire == "ibv" else Exchange
     if args.host:
         return kind.connect(args.host, args.port, options.timeout)
-    with kind.listen(args.port) as listener:
-        err.print(f"waiting for a client on TCP port {listener.port}")
+    with kind.listen(args.port, args.bind) as listener:
+        err.print(waiting(listener.port, args.bind))
         return listener.accept(on_stranger=_stranger)
 
 

@@ -1,64 +1,70 @@
-"""Our out-of-band exchange over TCP: two ends learn each other's record, and start and end together.
+"""Our out-of-band exchange over TCP: two ends learn each other's record, agree, and start and end together.
 
-The steps: the client greets; both send a record, and echo the one that they got; each brings its queue
-pair up with receives posted; both meet at the barrier "ready"; traffic, watched by
-:meth:`Exchange.check_peer`; both meet at "done", and only then destroy anything.
+The steps: the client greets; both send a record, and echo the one that they got; each judges the other's; each brings
+its queue pair up with receives posted; both meet at the barrier "ready"; traffic, watched by
+:meth:`Exchange.check_peer`; both meet at "done", and only then destroy anything. :mod:`rdmaqp.connection.talk` has the
+conversation; this drives it over a socket, and waits.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import secrets
-from collections import deque
-from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, TypeVar
 
-from rdmaqp.connection import frames
-from rdmaqp.connection.frames import FrameError, printable
-from rdmaqp.connection.sockets import Deadline, GoneError
-from rdmaqp.connection.wire import DEFAULT_PORT, Wire, WireListener, reason_of
-from rdmaqp.errors import ClosedError, DeadlineError, PeerError
+from rdmaqp.connection.agreement import Agreed, Agreement
+from rdmaqp.connection.dialing import dial
+from rdmaqp.connection.driven import Driven
+from rdmaqp.connection.recovery import Recovered, Recovery, RecoveryError
+from rdmaqp.connection.refusals import SettingsError as SettingsError
+from rdmaqp.connection.secrecy import check_secret
+from rdmaqp.connection.sockets import Deadline
+from rdmaqp.connection.talk import Plan
+from rdmaqp.connection.wire import DEFAULT_PORT, LOOPBACK, WireListener
+from rdmaqp.errors import RdmaqpError
 from rdmaqp.model.arguments import checked
+from rdmaqp.model.steps import bring_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any, Self
 
-    from rdmaqp.connection.sockets import Channel
-    from rdmaqp.connection.wire import Role, Setting
+    from rdmaqp.connection.talk import Heard
+    from rdmaqp.connection.wire import Setting
     from rdmaqp.model.endpoint import Endpoint
+    from rdmaqp.verbs.queue_pair import QueuePair
 
-_MOST_EARLY = 4  # messages that a peer in order may be ahead: the "done", and the next swap's
-_LONGEST_REASON = 4000  # characters; in JSON at most twelve bytes each
-_LONGEST_NAME = 64
-
-
-class SettingsError(PeerError):
-    """The two ends were started with settings that do not fit together.
-
-    Attributes:
-        differences: each setting's name with this end's value and the peer's.
-    """
-
-    def __init__(self, peer: str, differences: Mapping[str, tuple[Setting, Setting]]) -> None:
-        first = f"this end and peer {peer} differ in {', '.join(differences)}"
-        rows = [
-            f"  {name}: here {ours!r}, there {printable(repr(theirs), _LONGEST_NAME)}"
-            for name, (ours, theirs) in differences.items()
-        ]
-        super().__init__("\n".join([first, *rows, "start both ends with the same"]), peer)
-        self.differences = dict(differences)
+T = TypeVar("T")
 
 
-class Exchange(Wire):
+class Exchange(Driven):
     """One end of our exchange; see :class:`~rdmaqp.connection.wire.Wire` for what every wire does.
 
-    Made by :meth:`connect`, or by ``Listener(port).accept(timeout)``.
+    Made by :meth:`connect`, or by ``Listener(port).accept(timeout)``. With a *secret*, the same 16 bytes or more at
+    both ends, each proves to the other that it has it, and every message that it is this exchange's.
     """
 
-    def __init__(self, channel: Channel, role: Role) -> None:
-        super().__init__(channel, role)
-        self._early: deque[frames.Message] = deque()
-        self._failed = False
+    @classmethod
+    @checked()
+    def connect(
+        cls, host: str, port: int = DEFAULT_PORT, timeout: float = 10.0, *, secret: bytes | None = None
+    ) -> Self:
+        """Connect to a server; again and again while that is refused: it may start a little later.
+
+        Raises:
+            AddressError: *host* cannot be resolved.
+            DeadlineError: the name server or the peer was too slow.
+            PeerError: nobody listened in time, or the host cannot be reached.
+            SecretError: the server did not prove that it has the *secret*.
+            ValueError: *secret* is too short.
+        """
+        check_secret(secret)
+        deadline = Deadline(timeout)
+        return cls(dial(host, port, deadline), "client", secret).greeted(deadline)
+
+    @classmethod
+    @checked()
+    def listen(cls, port: int = DEFAULT_PORT, host: str = LOOPBACK, *, secret: bytes | None = None) -> Listener:
+        """Listen as :class:`Listener` does."""
+        return Listener(port, host, secret=secret)
 
     @checked()
     def swap(
@@ -76,152 +82,126 @@ class Exchange(Wire):
             SettingsError: a setting differs.
             ValueError: *local* or *settings* have a value that no peer would take.
         """
-        return self._swap(local, settings, Deadline(timeout))
+        heard = self._drive(self.talk.swap(local, settings, {}), Deadline(timeout))[2]
+        return heard.remote, heard.settings
+
+    @checked(bring_up)
+    def agree(
+        self,
+        qp: QueuePair,
+        local: Endpoint | None = None,
+        *,
+        timeout: float,
+        settings: Mapping[str, Setting] | None = None,
+        told: Mapping[str, Setting] | None = None,
+        prepare: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Agreed:
+        """Bring *qp* up with the peer's queue pair: from RESET or INIT to RTS at both ends, or at neither.
+
+        First to INIT, where *prepare* is called, to post receives; then the two swap records, and each end's guard
+        judges the steps to RTR and RTS by both records, before either is taken. Where one refuses, both raise the
+        same :class:`RefusedError`. MTU and depths are the smaller of both ends'. The GID that was told is looked for
+        in the table again before RTR, and followed where it has moved. When this returns, both ends are in RTS with
+        their receives posted, and may send.
+
+        Args:
+            qp: the queue pair; the peer calls this with its own.
+            local: its record; ``qp.endpoint(psn=…)`` with a random PSN where not given.
+            timeout: seconds for all of it.
+            settings: what both ends must have alike, where both name it.
+            told: up to 64 values that the peer is to know besides.
+            prepare: called in INIT.
+            options: those of :func:`~rdmaqp.model.steps.bring_up`.
+
+        Raises:
+            RefusedError: the two do not fit together; its ``reasons`` say whose guard says what.
+            SettingsError: a setting differs.
+            NotUpError: the peer agreed, and its queue pair did not come up.
+            GuardError, VerbsError: ours did not.
+            DeadlineError, PeerError: the peer was too slow, went away, or sent something else.
+        """
+        plan = Agreement(qp, local, prepare, options)
+        return plan.result(self._drive(self.talk.agree(plan.begin(settings, told)), Deadline(timeout)))
+
+    @checked()
+    def recover(
+        self,
+        qp: QueuePair | Recovery,
+        agreed: Agreed | None = None,
+        *,
+        timeout: float,
+        settings: Mapping[str, Setting] | None = None,
+        told: Mapping[str, Setting] | None = None,
+        prepare: Callable[[QueuePair], None] | None = None,
+    ) -> Recovered:
+        """Bring *qp*, in whatever state, back to RTS together with the peer's, which has to do the same.
+
+        It goes to ERR, and everything that was posted comes out; to RESET, or a successor is made where the driver
+        has no way on from there (irdma, iWARP); to INIT, where the receives are posted again; then the two agree as by
+        :meth:`agree`, with new PSNs, the GID wherever it stands now, and the options of before.
+
+        Args:
+            qp: the queue pair; or, to try once more, the ``recovery`` of a :class:`RecoveryError`.
+            agreed: what :meth:`agree` or the last ``recover`` returned.
+            timeout: seconds for all of it.
+            settings, told: as for :meth:`agree`.
+            prepare: called in INIT with the queue pair, to post receives. Without it those that were flushed are posted
+                again, where the queue pair keeps them (``qp.keep_work()``).
+
+        Returns:
+            the queue pair to go on with, and ``unknown``: what was posted and not acknowledged. An acknowledgement may
+            have been lost, so that the peer has it: only the peer can say. :class:`~rdmaqp.Connection` asks it.
+
+        Raises:
+            RecoveryError: it is not up; ``__cause__`` is one of the errors of :meth:`agree`. What was taken out is
+                there, and it may be tried again while ``exchange.in_step``.
+            UnaccountedError: not everything has come out of it.
+            ValueError: neither *prepare* is given, nor are the receives kept; no *agreed*.
+        """
+        deadline = Deadline(timeout)
+        recovery = Recovery.of(qp, agreed, deadline.left())
+        try:
+            plan, brought = recovery.plan(settings, told, prepare)
+            result = plan.result(self._drive(self.talk.agree(brought), deadline))
+        except RdmaqpError as error:
+            raise RecoveryError(recovery, error) from error
+        return Recovered(recovery.qp, result, recovery.reaped)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether both ends know where they stand, so that they can agree, once more or for the first time."""
+        return self.talk.in_step and not self.talk.failed
 
     def exchange_records(
         self,
         local: Endpoint,
         settings: Mapping[str, Setting],
-        bring_up: Callable[[Endpoint], None],
+        bring_up: Callable[[Endpoint], object],
         timeout: float,
+        judge: Callable[[Endpoint], str | None] | None = None,
     ) -> Endpoint:
-        """Swap, bring up, and meet at the barrier "ready"; as :meth:`Wire.exchange_records` says."""
-        deadline = Deadline(timeout)
-        remote, _ = self._swap(local, settings, deadline)
-        try:
+        """Swap, judge, bring up, and meet at the barrier "ready"; as :meth:`Wire.exchange_records` says."""
+
+        def brought_up(remote: Endpoint) -> None:
             bring_up(remote)
-        except BaseException as error:
-            self.fail(reason_of(error))
-            raise
-        self._meet("ready", deadline)
-        return remote
+
+        plan = Plan(local, settings, {}, judge or (lambda _: None), brought_up)
+        heard: Heard = self._drive(self.talk.agree(plan), Deadline(timeout))
+        return heard.remote
 
     @checked()
     def barrier(self, name: str, timeout: float) -> None:
         """Wait until the peer is at the barrier *name*, too; as :meth:`Wire.barrier` says."""
-        self._meet(name, Deadline(timeout))
-
-    def check_peer(self) -> None:
-        """Raise :class:`PeerError` where the peer has closed, was killed, or gave up. Does not wait."""
-        while self._channel.more_now(self._missing(), "while this end counted on it"):
-            if not self._missing():
-                if len(self._early) == _MOST_EARLY:
-                    self._refuse(FrameError("sends messages that nobody asked for"))
-                self._early.append(self._take())
-
-    def has_news(self) -> bool:
-        """Whether the peer has sent what comes next, its record or its barrier. Does not wait.
-
-        Raises :class:`PeerError` as :meth:`check_peer`.
-        """
-        self.check_peer()
-        return bool(self._early)
-
-    def fail(self, reason: str) -> bool:
-        """Tell the peer that this end gives up: it raises :class:`PeerError` with *reason*. Never raises."""
-        if self._failed:
-            return False
-        self._failed = True
-        # Best effort: the caller has its own error to report, and a peer that cannot hear this sees us close.
-        with suppress(PeerError, DeadlineError, ClosedError):
-            message = {"kind": "fail", "reason": reason[:_LONGEST_REASON]}
-            self._channel.send(frames.encode(message), Deadline(0), "the reason")
-            return True
-        return False
-
-    def _greet(self, deadline: Deadline) -> None:
-        if self.role == "client":
-            self._send({"kind": "hello"}, deadline, "our greeting")
-        else:
-            self._expect("hello", deadline, "its greeting")
-
-    def _swap(
-        self, local: Endpoint, settings: Mapping[str, Setting], deadline: Deadline
-    ) -> tuple[Endpoint, dict[str, Setting]]:
-        nonce = secrets.token_hex(8)
-        self._send(frames.record(nonce, local, settings), deadline, "our record")
-        message = self._expect("record", deadline, "its record")
-        try:
-            their_nonce, remote, their_settings = frames.read_record(message)
-            self._send(frames.echo(their_nonce, nonce, remote), deadline, "our echo of its record")
-            message = self._expect("echo", deadline, "its echo of our record")
-            echoed, of, qp_num, psn = frames.read_echo(message)
-            if (echoed, of) != (nonce, their_nonce):
-                raise FrameError("answered to an earlier record: its answer is stale")
-        except FrameError as error:
-            self._refuse(error)
-        differences = {
-            name: (ours, their_settings[name])
-            for name, ours in settings.items()
-            if name in their_settings and not _same(ours, their_settings[name])
-        }
-        if differences:
-            raise SettingsError(self.peer, differences)
-        return dataclasses.replace(remote, sees_qp_num=qp_num, sees_psn=psn), their_settings
-
-    def _meet(self, name: str, deadline: Deadline) -> None:
-        self._send({"kind": "barrier", "name": name}, deadline, f"{name!r}")
-        there = self._expect("barrier", deadline, f"its {name!r}").get("name")
-        if there != name:
-            at = printable(repr(there), _LONGEST_NAME)
-            self._refuse(FrameError(f"is at the barrier {at}, not {name!r}: the two do different things"))
-
-    def _send(self, message: frames.Message, deadline: Deadline, what: str) -> None:
-        try:
-            return self._channel.send(frames.encode(message), deadline, what)
-        except GoneError as error:
-            gone = error
-        # It may have said why before it went; that says more than a broken pipe, and is no consequence of it.
-        with suppress(GoneError):
-            self.check_peer()
-        raise gone
-
-    def _expect(self, kind: str, deadline: Deadline, awaiting: str) -> frames.Message:
-        message = self._early.popleft() if self._early else self._receive(deadline, awaiting)
-        if message["kind"] != kind:
-            came = printable(repr(message["kind"]), _LONGEST_NAME)
-            self._refuse(FrameError(f"sent a message of kind {came} where {kind!r} was expected"))
-        return message
-
-    def _receive(self, deadline: Deadline, awaiting: str) -> frames.Message:
-        while lacking := self._missing():
-            self._channel.more(lacking, deadline, awaiting)
-        return self._take()
-
-    def _missing(self) -> int:
-        try:
-            return frames.missing(self._channel.buffer)
-        except FrameError as error:
-            self._refuse(error)
-
-    def _take(self) -> frames.Message:
-        """Take the one frame that is in the buffer; a ``fail`` is raised at once."""
-        frame = bytes(self._channel.buffer)
-        self._channel.buffer.clear()
-        try:
-            message = frames.decode(frame)
-        except FrameError as error:
-            self._refuse(error)
-        if message["kind"] == "fail":
-            self._failed = True  # an answer would reach nobody
-            reason = printable(message.get("reason"), _LONGEST_REASON)
-            raise PeerError(f"peer {self.peer} gave up: {reason}", self.peer)
-        return message
-
-    def _refuse(self, error: FrameError) -> NoReturn:
-        if error.ours:
-            self.fail(f"this end {error}")
-        raise PeerError(f"peer {self.peer} {error}", self.peer) from None
-
+        self._drive(self.talk.meet(name), Deadline(timeout))
 
 class Listener(WireListener[Exchange]):
-    """A TCP port on which a server waits for the clients of our exchange, as :class:`WireListener` says."""
+    """A TCP port on which a server waits for the clients of our exchange, as :class:`WireListener` says.
+
+    A client has to prove the *secret*, where one is given.
+    """
 
     @checked()
-    def __init__(self, port: int = DEFAULT_PORT, host: str = "") -> None:
-        super().__init__(Exchange, port, host)
-
-
-def _same(ours: Setting, theirs: Setting) -> bool:
-    # True == 1 in Python, but not for whoever typed them.
-    return ours == theirs and isinstance(ours, bool) == isinstance(theirs, bool)
+    def __init__(self, port: int = DEFAULT_PORT, host: str = LOOPBACK, *, secret: bytes | None = None) -> None:
+        known = check_secret(secret)
+        super().__init__(lambda channel, role: Exchange(channel, role, known), port, host)

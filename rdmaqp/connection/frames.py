@@ -1,62 +1,30 @@
 """Our protocol's frames and messages as bytes: pure functions, strict about what comes in.
 
 A frame is ``RDQP``, the version (16 bits), the length of what follows (32 bits, both big-endian), and
-that many bytes of JSON: one object with a ``kind``. The kinds and their fields:
+that many bytes of JSON: one object with a ``kind``. What each kind has, :mod:`rdmaqp.connection.messages` says.
 
-- ``hello``: the client's first words.
-- ``record``: ``nonce``, ``endpoint`` (:class:`Endpoint` without what it sees), ``settings``.
-- ``echo``: ``nonce`` and ``of``, the receiver's and the sender's own; ``qp_num`` and ``psn`` as received.
-- ``barrier``: ``name``.  ``fail``: ``reason``.
-
-Unknown fields are skipped, so that one can be added without a new version; anything else takes one.
+With a shared secret, all frames after the greeting end in 32 bytes that prove it (:mod:`rdmaqp.connection.secrecy`);
+the length counts them.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.model.endpoint import Endpoint
-from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPType
-from rdmaqp.model.gid import GID
-
 if TYPE_CHECKING:
-    from enum import IntEnum
-
-    from rdmaqp.connection.wire import Setting
+    from rdmaqp.connection.secrecy import Seal
 
 MAGIC = b"RDQP"
-VERSION = 1
+VERSION = 2
 LONGEST = 64 * 1024
 """Bytes of JSON that a frame may carry."""
 HEADER = struct.Struct("!4sHI")
 
-_INTEGERS: dict[str, tuple[int, int]] = {
-    "qp_num": (0, 0xFFFFFF),
-    "psn": (0, 0xFFFFFF),
-    "lid": (0, 0xFFFF),
-    "gid_index": (0, 0xFFFF),
-    "max_rd_atomic": (0, 0xFF),
-    "max_dest_rd_atomic": (0, 0xFF),
-    "pkey": (0, 0xFFFF),
-    "pkey_index": (0, 0xFFFF),
-    "port_num": (1, 0xFF),
-    "lmc": (0, 7),
-    "qkey": (0, 0xFFFFFFFF),
-    "rx_depth": (0, 0xFFFFFFFF),
-}
-_ENUMS: dict[str, type[IntEnum]] = {
-    "qp_type": QPType, "link_layer": LinkLayer, "gid_type": GidType, "port_state": PortState,
-}  # fmt: skip
-_MTUS = (256, 512, 1024, 2048, 4096)
-_GID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_NONCE = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _STOCK_RECORD = re.compile(rb"[0-9a-fA-F]{4}:", re.ASCII)
-_MOST_SETTINGS = 64
 
 Message = dict[str, Any]
 
@@ -73,8 +41,8 @@ class FrameError(ValueError):
         self.ours = ours
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    """A message as a frame.
+def encode(message: Mapping[str, Any], seal: Seal | None = None) -> bytes:
+    """A message as a frame, sealed where the two ends have a secret.
 
     Raises:
         ValueError: it is longer than :data:`LONGEST`, or JSON has no word for something in it.
@@ -82,10 +50,12 @@ def encode(message: Mapping[str, Any]) -> bytes:
     body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
     if len(body) > LONGEST:
         raise ValueError(f"a message of {len(body)} bytes does not fit into a frame; at most {LONGEST} do")
-    return HEADER.pack(MAGIC, VERSION, len(body)) + body
+    proof = 0 if seal is None else seal.size
+    frame = HEADER.pack(MAGIC, VERSION, len(body) + proof) + body
+    return frame if seal is None else frame + seal.sign(frame)
 
 
-def missing(buffer: bytes | bytearray) -> int:
+def missing(buffer: bytes | bytearray, seal: Seal | None = None) -> int:
     """How many bytes *buffer* lacks to the end of its frame's header or, once that is there, of its frame.
 
     Raises:
@@ -101,7 +71,7 @@ def missing(buffer: bytes | bytearray) -> int:
             f"speaks version {version} of the exchange, not version {VERSION} as expected\n"
             "install the same rdmaqp on both ends"
         )
-    if length > LONGEST:
+    if length > LONGEST + (0 if seal is None else seal.size):
         raise FrameError(f"announced a message of {length} bytes; at most {LONGEST} are allowed")
     return int(HEADER.size + length - len(buffer))
 
@@ -114,12 +84,15 @@ def _not_ours(begin: bytes) -> str:
     return f"does not speak rdmaqp's exchange: it sent {begin!r} where {MAGIC!r} was expected\n{advice}"
 
 
-def decode(frame: bytes) -> Message:
+def decode(frame: bytes, seal: Seal | None = None) -> Message:
     """The message in a complete frame.
 
     Raises:
         FrameError: it is not a JSON object with a kind.
+        SecretError: *seal* is given, and it does not prove the secret.
     """
+    if seal is not None:
+        frame = seal.open(frame)
     try:
         text = frame[HEADER.size :].decode()
         message = json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant)
@@ -143,105 +116,6 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def record(nonce: str, endpoint: Endpoint, settings: Mapping[str, Setting]) -> Message:
-    """The message that tells *endpoint* and *settings*.
-
-    Raises:
-        ValueError: a value is out of the range that the peer would take.
-    """
-    fields: Message = {name: getattr(endpoint, name) for name in (*_INTEGERS, "path_mtu", "grh_required")}
-    fields |= {name: None if (value := getattr(endpoint, name)) is None else value.name for name in _ENUMS}
-    fields["gid"] = None if endpoint.gid is None else endpoint.gid.hex()
-    message = {"kind": "record", "nonce": nonce, "endpoint": fields, "settings": dict(settings)}
-    try:
-        read_record(message)
-    except FrameError as error:
-        raise ValueError(f"this end's own record cannot be sent: it {error}") from None
-    return message
-
-
-def read_record(message: Message) -> tuple[str, Endpoint, dict[str, Setting]]:
-    """Nonce, endpoint and settings of a ``record``.
-
-    Raises:
-        FrameError: something is absent, of another type, or out of range.
-    """
-    nonce = _text(message, "nonce", _NONCE)
-    fields = message.get("endpoint")
-    if type(fields) is not dict:
-        raise FrameError("sent a record without an endpoint")
-    values: dict[str, Any] = {name: _integer(fields, name, *bounds) for name, bounds in _INTEGERS.items()}
-    for name in ("qp_num", "psn"):
-        if values[name] is None:
-            raise FrameError(f"sent a record without {name}")
-    values["path_mtu"] = mtu = _integer(fields, "path_mtu", _MTUS[0], _MTUS[-1])
-    if mtu is not None and mtu not in _MTUS:
-        raise _wrong("path_mtu", mtu, f"one of {_MTUS}")
-    values["grh_required"] = grh = fields.get("grh_required")
-    if grh is not None and type(grh) is not bool:
-        raise _wrong("grh_required", grh, "true or false")
-    values |= {name: _member(fields, name, kind) for name, kind in _ENUMS.items()}
-    values["gid"] = None if fields.get("gid") is None else GID(bytes.fromhex(_text(fields, "gid", _GID)))
-    return nonce, Endpoint(**values), _settings(message.get("settings"))
-
-
-def echo(nonce: str, of: str, seen: Endpoint) -> Message:
-    """The message that repeats *nonce* and the numbers that came with it; *of* is the sender's own nonce."""
-    return {"kind": "echo", "nonce": nonce, "of": of, "qp_num": seen.qp_num, "psn": seen.psn}
-
-
-def read_echo(message: Message) -> tuple[str, str, int, int]:
-    """Nonce, the sender's nonce, QP number and PSN of an ``echo``.
-
-    Raises:
-        FrameError: something is absent, of another type, or out of range.
-    """
-    qp_num, psn = (_integer(message, name, *_INTEGERS[name]) for name in ("qp_num", "psn"))
-    if qp_num is None or psn is None:
-        raise FrameError("sent an echo without qp_num or psn")
-    return _text(message, "nonce", _NONCE), _text(message, "of", _NONCE), qp_num, psn
-
-
 def printable(text: object, longest: int) -> str:
     """*text* from the peer without what would play with a terminal, cut after *longest* characters."""
     return "".join(c if c == "\n" or c.isprintable() else "?" for c in str(text)[:longest])
-
-
-def _integer(fields: Message, name: str, low: int, high: int) -> int | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _wrong(name, value, f"{low}…{high}")
-    return value
-
-
-def _text(fields: Message, name: str, pattern: re.Pattern[str]) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise _wrong(name, value, f"text like {pattern.pattern}")
-    return value
-
-
-def _member(fields: Message, name: str, kind: type[IntEnum]) -> IntEnum | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or value not in kind.__members__:
-        raise _wrong(name, value, f"one of {', '.join(kind.__members__)}")
-    return kind[value]
-
-
-def _settings(value: object) -> dict[str, Setting]:
-    if type(value) is not dict or len(value) > _MOST_SETTINGS:
-        raise FrameError(f"sent a record without settings, or with more than {_MOST_SETTINGS}")
-    for name, setting in value.items():
-        plain = setting is None or isinstance(setting, (str, int, float))
-        endless = isinstance(setting, float) and not math.isfinite(setting)
-        if not isinstance(name, str) or not plain or endless:
-            raise _wrong(f"setting {printable(name, 40)}", setting, "text, a number, true, false or null")
-    return value
-
-
-def _wrong(name: str, value: object, expected: str) -> FrameError:
-    return FrameError(f"sent {name} = {printable(repr(value), 80)}; expected {expected}")

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from rdmaqp.connection.agreement import Agreement, follow_gid
 from rdmaqp.connection.wire import Setting, Wire
 from rdmaqp.connection.wire_ibv import IbvWire
 from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
@@ -232,9 +233,11 @@ def run_with_peer(options: Options, wire: Wire, observer: Observer | None = None
             if stock and end.local.link_layer is LinkLayer.ETHERNET and (remote.gid is None or remote.gid.is_zero):
                 text = "the peer sent no GID, and RoCE needs one: start ibv_rc_pingpong with -g INDEX"
                 raise PeerError(text, wire.peer)
+            end.local = follow_gid(end.qp, end.local)
             end.connect(remote)
 
-        wire.exchange_records(end.local, _settings(options), bring_up, options.timeout)
+        judge = Agreement(end.qp, end.local, None, {"sl": options.sl}).judge
+        wire.exchange_records(end.local, _settings(options), bring_up, options.timeout, judge)
         seconds = _run(end, None, options, observer, wire)
         wire.barrier("done", options.timeout)
         return end.result(seconds)

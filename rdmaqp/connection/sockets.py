@@ -6,25 +6,22 @@ message: a peer that trickles a byte a second cannot restart the clock.
 
 from __future__ import annotations
 
-import errno
-import ipaddress
 import math
-import os
-import queue
 import select
 import socket
-import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.errors import ClosedError, DeadlineError, PeerError, RdmaqpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KEEPALIVE_IDLE_S = 3
 """Seconds without a byte after which the kernel asks whether the other host is still there."""
 VANISHED_AFTER_S = 10
 """Seconds of silence of its kernel after which a host counts as vanished."""
-RETRY_S = 0.05
-_LONGEST_POLL_S = 3600.0  # poll() takes a C int of milliseconds
+LONGEST_POLL_S = 3600.0  # poll() takes a C int of milliseconds
 
 
 class AddressError(RdmaqpError, OSError):
@@ -72,6 +69,14 @@ class Deadline:
         return "for ever" if self.seconds is None else f"{self.seconds:.3g} s"
 
 
+class Need(NamedTuple):
+    """What a conversation waits for: ``POLLIN`` for up to *size* bytes of *what*, or ``POLLOUT`` for room for it."""
+
+    events: int
+    what: str
+    size: int = 0
+
+
 class Channel:
     """A connected TCP socket that belongs to one thread, with what has come in but is not understood yet.
 
@@ -104,9 +109,22 @@ class Channel:
         # What is there counts at the deadline too, unless it is the next crumb of a message that never ends.
         overdue = bool(self.buffer) and not deadline.left()
         if overdue or not wait_for(self._open(), select.POLLIN, deadline):
-            began = f" (only {len(self.buffer)} bytes of it came)" if self.buffer else ""
-            raise DeadlineError(f"peer {self.peer} did not send {awaiting} within {deadline}{began}")
+            raise self.late(Need(select.POLLIN, awaiting), deadline)
         self.more_now(size, f"while this end waited for {awaiting}")
+
+    def late(self, need: Need, deadline: Deadline) -> DeadlineError:
+        """What is raised where *need* was not met before *deadline*."""
+        if need.events == select.POLLOUT:
+            return DeadlineError(f"peer {self.peer} did not take {need.what} within {deadline}")
+        began = f" (only {len(self.buffer)} bytes of it came)" if self.buffer else ""
+        return DeadlineError(f"peer {self.peer} did not send {need.what} within {deadline}{began}")
+
+    def settle(self, need: Need, deadline: Deadline) -> None:
+        """Wait until *need* is met. Raises as :meth:`more`."""
+        if need.events == select.POLLIN:
+            self.more(need.size, deadline, need.what)
+        elif not wait_for(self._open(), need.events, deadline):
+            raise self.late(need, deadline)
 
     def more_now(self, size: int, moment: str) -> bool:
         """Like :meth:`more` without waiting; ``False`` where nothing is there. Errors say *moment*."""
@@ -131,6 +149,11 @@ class Channel:
             DeadlineError: the peer does not read.
             GoneError: the peer closed, or the connection broke.
         """
+        for need in self.sending(data, what):
+            self.settle(need, deadline)
+
+    def sending(self, data: bytes, what: str) -> Iterator[Need]:
+        """Send all of *data*, without waiting: it yields where there is no room. Raises as :meth:`send`."""
         rest = memoryview(data)
         sock = self._open()
         if self._torn:
@@ -140,11 +163,14 @@ class Channel:
             try:
                 rest = rest[sock.send(rest) :]
             except BlockingIOError:
-                if not wait_for(sock, select.POLLOUT, deadline):
-                    raise DeadlineError(f"peer {self.peer} did not take {what} within {deadline}") from None
+                yield Need(select.POLLOUT, what)
             except OSError as error:
                 raise self._broken(error, f"while this end sent {what}") from error
         self._torn = False
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for ``select`` and the like. Raises :class:`ClosedError`."""
+        return self._open().fileno()
 
     def close(self) -> None:
         """Close the socket; again is harmless."""
@@ -174,7 +200,7 @@ def wait_for(sock: socket.socket, events: int, deadline: Deadline) -> bool:
     poller.register(sock, events)
     while True:
         left = deadline.left()
-        if poller.poll(math.ceil(min(left, _LONGEST_POLL_S) * 1000)):
+        if poller.poll(math.ceil(min(left, LONGEST_POLL_S) * 1000)):
             return True
         if not left:
             return False
@@ -191,103 +217,3 @@ def check_port(port: int) -> None:
     """Raise ``ValueError`` unless *port* is 0…65535."""
     if not 0 <= port <= 0xFFFF:
         raise ValueError(f"a TCP port is 0…65535, not {port}")
-
-
-Found = list[tuple[Any, ...]]
-
-
-def resolve(host: str, port: int, deadline: Deadline, flags: int = 0) -> Found:
-    """The stream addresses of *host* in the resolver's order, as ``getaddrinfo`` gives them.
-
-    Raises:
-        AddressError: it has none.
-        DeadlineError: the name server does not answer in time.
-    """
-    answers: queue.SimpleQueue[Found | OSError | ValueError] = queue.SimpleQueue()
-
-    def ask() -> None:
-        try:
-            answers.put(socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags))
-        except (OSError, ValueError) as error:  # ValueError: a NUL, or no such international name
-            answers.put(error)
-
-    # getaddrinfo knows neither deadlines nor signals, and a dead name server holds it for many seconds.
-    threading.Thread(target=ask, name="resolve", daemon=True).start()
-    left = deadline.left()
-    try:
-        answer = answers.get(timeout=min(left, threading.TIMEOUT_MAX))
-    except queue.Empty:
-        text = f"no name server answered for host {host!r} within {deadline}\ngive its IP address instead"
-        raise DeadlineError(text) from None
-    if isinstance(answer, Exception):
-        why = answer.strerror if isinstance(answer, OSError) else "not a valid host name"
-        raise AddressError(
-            f"host {host!r} cannot be resolved: {why}\ncheck its spelling, or give its IP address"
-        ) from answer
-    return answer
-
-
-def dial(host: str, port: int, deadline: Deadline) -> Channel:
-    """Connect to *host*, trying again while the connection is refused: the server may start a little later.
-
-    Raises:
-        AddressError: the name cannot be resolved.
-        PeerError: nobody answered or listened before the deadline, or the host cannot be reached.
-    """
-    check_port(port)
-    found = resolve(host, port, deadline)
-    named = not _is_number(host)
-    while True:
-        refused = False
-        errors: dict[str, str] = {}
-        for number, (family, kind, protocol, _, address) in enumerate(found):
-            where = address_text(address)
-            sock = socket.socket(family, kind, protocol)
-            try:
-                _connect(sock, address, deadline.share(len(found) - number))
-                return Channel(sock, f"{host} ({where})" if named else where)
-            except OSError as error:
-                sock.close()
-                refused |= isinstance(error, ConnectionRefusedError)
-                errors[where] = error.strerror or str(error)
-            except BaseException:
-                sock.close()
-                raise
-        if not refused or not deadline.left():
-            raise _unreachable(host, port, errors, deadline, refused=refused)
-        time.sleep(min(RETRY_S, deadline.left()))
-
-
-def _connect(sock: socket.socket, address: Any, deadline: Deadline) -> None:
-    sock.settimeout(0)
-    code = sock.connect_ex(address)
-    if code == errno.EINPROGRESS:
-        if not wait_for(sock, select.POLLOUT, deadline):
-            raise TimeoutError(errno.ETIMEDOUT, "no answer")
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    # Trying again and again at a free port of this host, TCP in the end connects a socket to itself.
-    if not code and sock.getsockname()[:2] == address[:2]:
-        code = errno.ECONNREFUSED
-    if code:
-        raise OSError(code, os.strerror(code))
-
-
-def _unreachable(
-    host: str, port: int, errors: dict[str, str], deadline: Deadline, *, refused: bool
-) -> PeerError:
-    each = ", ".join(f"{where}: {why}" for where, why in errors.items())
-    if refused:
-        first = f"nobody listens on host {host}, TCP port {port}; tried for {deadline} ({each})"
-        advice = "start the server there first, and give both ends the same port"
-    else:
-        first = f"host {host}, TCP port {port} cannot be reached ({each})"
-        advice = "check the address, the route, and firewalls between the two hosts"
-    return PeerError(f"{first}\n{advice}", f"{host}:{port}")
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True

@@ -10,20 +10,23 @@ gone: who waits needs a deadline.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+import select
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from rdmaqp.connection import frames
-from rdmaqp.connection.sockets import Deadline
+from rdmaqp.connection.sockets import Deadline, Need
 from rdmaqp.connection.wire import Wire
 from rdmaqp.errors import ClosedError, PeerError
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.gid import GID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from rdmaqp.connection.sockets import Channel
     from rdmaqp.connection.wire import Role, Setting
+
+T = TypeVar("T")
 
 RECORD_SIZE = 52
 DONE = b"done\0"
@@ -74,6 +77,7 @@ class IbvWire(Wire):
         settings: Mapping[str, Setting],  # noqa: ARG002 - the wire has no room for them
         bring_up: Callable[[Endpoint], None],
         timeout: float,
+        judge: Callable[[Endpoint], str | None] | None = None,  # noqa: ARG002 - nor for a verdict
     ) -> Endpoint:
         """Swap records, *bring_up* at its place in between, and close; see :meth:`Wire.exchange_records`."""
         deadline = Deadline(timeout)
@@ -84,10 +88,10 @@ class IbvWire(Wire):
                 raise ClosedError(f"the record of peer {self.peer} was used already; this wire carries one")
             bring_up(remote)
             self._channel.send(record, deadline, "our record")
-            self._read_done(deadline)
+            self._wait(self._reading(len(DONE), "its 'done'", DONE.startswith), deadline)
         else:
             self._channel.send(record, deadline, "our record")
-            remote = self._read_record(deadline)
+            remote = self._wait(self._record(), deadline)
             # Before "done", unlike the stock client: if it fails, the server hears of it by our closing.
             bring_up(remote)
             self._channel.send(DONE, deadline, "'done'")
@@ -104,27 +108,34 @@ class IbvWire(Wire):
         """Do nothing and say so: the peer only sees this end close."""
         return False
 
-    def _greet(self, deadline: Deadline) -> None:
+    def greeting(self) -> Generator[Need, None, None]:
+        """As server read the client's record; a client says nothing yet."""
         if self.role == "server":
-            self._remote = self._read_record(deadline)
+            self._remote = yield from self._record()
 
-    def _read_record(self, deadline: Deadline) -> Endpoint:
-        buffer = self._read(RECORD_SIZE, deadline, "its record", _begins_record)
+    def _record(self) -> Generator[Need, None, Endpoint]:
+        buffer = yield from self._reading(RECORD_SIZE, "its record", _begins_record)
         try:
             return decode_record(buffer)
         except ValueError:
             self._refuse(buffer, "its record")
 
-    def _read_done(self, deadline: Deadline) -> None:
-        self._read(len(DONE), deadline, "its 'done'", DONE.startswith)
+    def _wait(self, steps: Generator[Need, None, T], deadline: Deadline) -> T:
+        while True:
+            try:
+                need = next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            self._channel.settle(need, deadline)
 
-    def _read(
-        self, size: int, deadline: Deadline, awaiting: str, plausible: Callable[[bytes], bool]
-    ) -> bytes:
+    def _reading(
+        self, size: int, awaiting: str, plausible: Callable[[bytes], bool]
+    ) -> Generator[Need, None, bytes]:
         """Read *size* bytes; garbage is refused from its first byte on, and so is one byte too many."""
         buffer = self._channel.buffer
         while len(buffer) < size:
-            self._channel.more(size + 1 - len(buffer), deadline, awaiting)
+            yield Need(select.POLLIN, awaiting, size + 1 - len(buffer))
             if not plausible(bytes(buffer[:size])):
                 self._refuse(bytes(buffer), awaiting)
         if len(buffer) > size:

@@ -106,6 +106,14 @@ class Driver:
     post_refused: frozenset[tuple[str, QPState]] = frozenset()
     opcodes: Mapping[QPType, frozenset[WROpcode]] = field(default_factory=dict)
 
+    def must_recreate(self, kind: QPType) -> bool:
+        """Whether a queue pair of that type that is in ERR never comes back: it has to be destroyed, and made anew.
+
+        Where RESET spoils it (irdma); on iWARP, whose ERR is the end of its TCP connection (Linux siw_qp.c,
+        siw_qp_modify(): nothing leads on); the drivers' own types (Linux mlx5_ib_modify_dct(): no RESET, no ERR).
+        """
+        return self.spoilt_by_reset or self.iwarp or kind.name == "DRIVER"
+
 
 #: The row of a driver that has none. Compare with ``is``.
 UNKNOWN = Driver()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 from rdmaqp.errors import DeadlineError, GuardError, RdmaqpError
 from rdmaqp.guard.driver_rows import driver_of
+from rdmaqp.host.process import kernel_release
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.enums import QPState, Transport
 from rdmaqp.verbs._native import check, native
 from rdmaqp.verbs.draining import Draining
-from rdmaqp.verbs.modify import kernel_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,9 @@ import pytest
 from handmade import Background, RawPeer
 
 from rdmaqp.connection.exchange import Exchange, Listener
+from verbs.conftest import null, null_server
+
+__all__ = ["null", "null_server"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rdmaqp.connection import frames
+from rdmaqp.connection import frames, messages
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import GidType, LinkLayer, PortState, QPType
@@ -49,7 +49,7 @@ class RawPeer:
 
     def play(self, until: str) -> None:
         """Do all steps in order before *until*."""
-        for step in ("record", "echo", "ready", "done"):
+        for step in ("record", "echo", "verdict", "ready", "done"):
             if step == until:
                 return
             self.step(step)
@@ -57,9 +57,12 @@ class RawPeer:
     def step(self, step: str) -> None:
         if step == "record":
             self.nonce = self.read()["nonce"]
-            self.send(frames.record(NONCE, REMOTE, SETTINGS))
+            self.send(messages.record(NONCE, REMOTE, SETTINGS))
         elif step == "echo":
-            self.send(frames.echo(self.nonce, NONCE, LOCAL))
+            self.send(messages.echo(self.nonce, NONCE, LOCAL))
+            self.read()
+        elif step == "verdict":
+            self.send(messages.verdict(self.nonce, None))
             self.read()
         else:
             self.send({"kind": "barrier", "name": step})

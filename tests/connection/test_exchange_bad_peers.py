@@ -14,11 +14,11 @@ import pytest
 from handmade import LOCAL, NONCE, REMOTE, SETTINGS, Background, RawPeer, watch
 
 import rdmaqp.errors
-from rdmaqp.connection import frames
+from rdmaqp.connection import frames, messages
 from rdmaqp.connection.exchange import Exchange, Listener
 from rdmaqp.errors import DeadlineError, PeerError
 
-STEPS = ["greeting", "record", "echo", "ready", "done"]
+STEPS = ["greeting", "record", "echo", "verdict", "ready", "done"]
 PATIENCE = 0.2
 PEER = r"peer 127\.0\.0\.1:\d+ "
 
@@ -42,9 +42,11 @@ def whole_message(step: str) -> bytes:
     if step == "greeting":
         return frames.encode({"kind": "hello"} | long)
     if step == "record":
-        return frames.encode(frames.record(NONCE, REMOTE, SETTINGS) | long)
+        return frames.encode(messages.record(NONCE, REMOTE, SETTINGS) | long)
     if step == "echo":
-        return frames.encode(frames.echo("0" * 16, NONCE, LOCAL) | long)
+        return frames.encode(messages.echo("0" * 16, NONCE, LOCAL) | long)
+    if step == "verdict":
+        return frames.encode(messages.verdict("0" * 16, None) | long)
     return frames.encode({"kind": "barrier", "name": step} | long)
 
 
@@ -57,22 +59,22 @@ BAD: dict[str, tuple[bytes, str]] = {
         b"0000:000011:abcdef:00000000000000000000ffff0a000001\0", r"it sent b'0000:.*give --wire ibv at this end",
     ),
     "another version": (
-        frames.HEADER.pack(b"RDQP", 2, 5) + b"{....",
-        r"speaks version 2 of the exchange, not version 1 as expected\ninstall the same rdmaqp on both ends",
+        frames.HEADER.pack(b"RDQP", 3, 5) + b"{....",
+        r"speaks version 3 of the exchange, not version 2 as expected\ninstall the same rdmaqp on both ends",
     ),
     "too long a message": (
-        frames.HEADER.pack(b"RDQP", 1, 65537), r"announced a message of 65537 bytes; at most 65536 are allowed",
+        frames.HEADER.pack(b"RDQP", 2, 65537), r"announced a message of 65537 bytes; at most 65536 are allowed",
     ),
-    "no JSON": (frames.HEADER.pack(b"RDQP", 1, 4) + b"{no}", "sent a message that is not JSON: "),
-    "no UTF-8": (frames.HEADER.pack(b"RDQP", 1, 3) + b'"\xff"', "sent a message that is not JSON: 'utf-8'"),
-    "nothing": (frames.HEADER.pack(b"RDQP", 1, 0), "sent a message that is not JSON: "),
-    "NaN": (frames.HEADER.pack(b"RDQP", 1, 25) + b'{"kind":"hello","x": NaN}', "NaN is no JSON"),
-    "a huge number": (frames.HEADER.pack(b"RDQP", 1, 60000) + b"1" * 60000, "sent a message that is not JSON: "),
-    "deep nesting": (frames.HEADER.pack(b"RDQP", 1, 60000) + b"[" * 60000, "nested too deeply"),
+    "no JSON": (frames.HEADER.pack(b"RDQP", 2, 4) + b"{no}", "sent a message that is not JSON: "),
+    "no UTF-8": (frames.HEADER.pack(b"RDQP", 2, 3) + b'"\xff"', "sent a message that is not JSON: 'utf-8'"),
+    "nothing": (frames.HEADER.pack(b"RDQP", 2, 0), "sent a message that is not JSON: "),
+    "NaN": (frames.HEADER.pack(b"RDQP", 2, 25) + b'{"kind":"hello","x": NaN}', "NaN is no JSON"),
+    "a huge number": (frames.HEADER.pack(b"RDQP", 2, 60000) + b"1" * 60000, "sent a message that is not JSON: "),
+    "deep nesting": (frames.HEADER.pack(b"RDQP", 2, 60000) + b"[" * 60000, "nested too deeply"),
     "a twin key": (
-        frames.HEADER.pack(b"RDQP", 1, 29) + b'{"kind":"hello","kind":"hoo"}', "a key stands twice in one object",
+        frames.HEADER.pack(b"RDQP", 2, 29) + b'{"kind":"hello","kind":"hoo"}', "a key stands twice in one object",
     ),
-    "a list": (frames.HEADER.pack(b"RDQP", 1, 2) + b"[]", "sent JSON that is no message"),
+    "a list": (frames.HEADER.pack(b"RDQP", 2, 2) + b"[]", "sent JSON that is no message"),
     "no kind": (frames.encode({"kin": 1}), "sent JSON that is no message"),
     "a kind that is a number": (frames.encode({"kind": 1}), "sent JSON that is no message"),
     "an unknown kind": (frames.encode({"kind": "\x1bh"}), r"sent a message of kind '\\x1bh' where '\w+' was expected"),
@@ -106,7 +108,7 @@ def test_a_peer_that_closes(
 
 @pytest.mark.parametrize(
     ("step", "part"),
-    [("greeting", 0), ("record", 0), ("record", 30), ("echo", 0), ("ready", 30), ("done", 0)],
+    [("greeting", 0), ("record", 0), ("record", 30), ("echo", 0), ("verdict", 0), ("ready", 30), ("done", 0)],
 )
 def test_a_peer_that_stays_mute(
     listener: Listener, raw_client: RawPeer, background: Background, step: str, part: int
@@ -114,7 +116,7 @@ def test_a_peer_that_stays_mute(
     background(lambda: (play(raw_client, step), raw_client.send(whole_message(step)[:part])))
     begin = time.monotonic()
     came = rf" \(only {part} bytes of it came\)" if part else ""
-    awaited = {"record": "record", "greeting": "greeting", "echo": "echo of our record"}.get(step, f"'{step}'")
+    awaited = {"echo": "echo of our record", "ready": "'ready'", "done": "'done'"}.get(step, step)
     with pytest.raises(
         (DeadlineError, PeerError), match=rf"^{PEER}did not send its {awaited} within 0\.2 s{came}"
     ):
@@ -154,8 +156,8 @@ def pour(raw: RawPeer, begin: bytes, block: bytes) -> None:
     ("begin", "unit"),
     [
         (b"", b"\0"),
-        (frames.HEADER.pack(b"RDQP", 1, 1 << 30), b" "),
-        (frames.HEADER.pack(b"RDQP", 1, frames.LONGEST), b" "),
+        (frames.HEADER.pack(b"RDQP", 2, 1 << 30), b" "),
+        (frames.HEADER.pack(b"RDQP", 2, frames.LONGEST), b" "),
         (b"", frames.encode({"kind": "barrier", "name": "x" * 65000})),
     ],
     ids=["zeros", "one message", "the longest message, and more", "messages"],
@@ -187,11 +189,11 @@ def test_peers_at_different_barriers(against_raw: tuple[Exchange, RawPeer]) -> N
 
 
 def test_a_client_of_another_version_is_answered(listener: Listener, raw_client: RawPeer) -> None:
-    raw_client.send(frames.HEADER.pack(b"RDQP", 2, 5) + b"{....")
-    with pytest.raises(PeerError, match="speaks version 2"):
+    raw_client.send(frames.HEADER.pack(b"RDQP", 3, 5) + b"{....")
+    with pytest.raises(PeerError, match="speaks version 3"):
         listener.accept(1)
     answer = raw_client.read()
-    assert answer["reason"].startswith("this end speaks version 2 of the exchange, not version 1 as expected")
+    assert answer["reason"].startswith("this end speaks version 3 of the exchange, not version 2 as expected")
 
 
 def test_a_stranger_gets_no_answer(listener: Listener, raw_client: RawPeer) -> None:

@@ -27,7 +27,7 @@ def peer_of(listener, greeting):
     peers.append(socket.create_connection(("127.0.0.1", listener.port)))
     peers[0].sendall(greeting)
 
-HELLO = b'RDQP\\0\\1\\0\\0\\0\\x10{"kind":"hello"}'
+HELLO = b'RDQP\\0\\2\\0\\0\\0\\x10{"kind":"hello"}'
 STOCK = b"0003:00002a:000007:fe8000000000000000000000000000ff\\0"
 
 def ready():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from handmade import LOCAL, NONCE, REMOTE, SETTINGS, Background, RawPeer
 
-from rdmaqp.connection import frames
+from rdmaqp.connection import messages
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.errors import PeerError
 
@@ -67,10 +67,10 @@ def test_a_record_with_something_wrong(
 
     def peer() -> None:
         nonce = raw.read()["nonce"]
-        record = frames.record(NONCE, REMOTE, SETTINGS)
+        record = messages.record(NONCE, REMOTE, SETTINGS)
         wrong(path, value)(record)
         raw.send(record)
-        raw.send(frames.echo(nonce, NONCE, LOCAL))
+        raw.send(messages.echo(nonce, NONCE, LOCAL))
         while (message := raw.read())["kind"] == "echo":
             pass
         told.append(message["reason"])
@@ -89,8 +89,8 @@ def test_what_a_peer_says_cannot_play_with_the_terminal(
 
     def peer() -> None:
         nonce = raw.read()["nonce"]
-        raw.send(frames.record(NONCE, REMOTE, {"size": "\x1b[31m\ud800" * 9}))
-        raw.send(frames.echo(nonce, NONCE, LOCAL))
+        raw.send(messages.record(NONCE, REMOTE, {"size": "\x1b[31m\ud800" * 9}))
+        raw.send(messages.echo(nonce, NONCE, LOCAL))
 
     background(peer)
     with pytest.raises(PeerError) as caught:

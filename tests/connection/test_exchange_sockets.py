@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from handmade import LOCAL, Background, RawPeer
 
-from rdmaqp.connection import sockets
+from rdmaqp.connection import dialing, sockets
 from rdmaqp.connection.exchange import Exchange, Listener
 from rdmaqp.connection.sockets import AddressError, Channel, Deadline, address_text
 from rdmaqp.errors import DeadlineError, PeerError, RdmaqpError
@@ -115,7 +115,7 @@ def test_a_socket_connected_to_itself_is_nobody(listener: Listener) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", port))
         with pytest.raises(ConnectionRefusedError):
-            sockets._connect(sock, ("127.0.0.1", port), Deadline(1))
+            dialing._connect(sock, ("127.0.0.1", port), Deadline(1))
 
 
 def test_nobody_comes(listener: Listener) -> None:
@@ -146,9 +146,10 @@ def test_strangers_do_not_end_the_listening(listener: Listener, background: Back
     background(clients)
     with listener.accept(5, on_stranger=lambda error: strangers.append(str(error)), patience=0.2) as server:
         server.swap(LOCAL, {}, 5)
-    assert ["closed" in strangers[0], "did not send its greeting within 0.2 s" in strangers[1]] == [True, True]
-    assert "does not speak rdmaqp's exchange" in strangers[2]
-    assert len(strangers) == 3
+    # Each by itself: the mute one holds nobody up, and is still within its time, or just beyond.
+    assert "closed" in strangers[0]
+    assert any("does not speak rdmaqp's exchange" in said for said in strangers)
+    assert len(strangers) == 2 or "did not send its greeting within 0.2 s" in strangers[2]
 
 
 def test_strangers_do_not_outlast_the_deadline(listener: Listener, raw_client: RawPeer) -> None:

@@ -1,0 +1,230 @@
+"""A connection that lasts: messages in order, none lost and none twice, through whatever its queue pair goes through.
+
+    with rdmaqp.Connection.connect(host) as connection:                  # the client
+        connection.send(b"hello")
+        connection.flush(timeout=5)
+
+    with rdmaqp.Listener(host="") as listener, rdmaqp.Connection(listener.accept()) as connection:      # the server
+        for message in connection:                                       # until the peer closes
+            print(message)
+
+Where a queue pair fails, both ends take everything out of theirs, agree anew over the exchange, which stays open, and
+tell each other how many messages they have received. What had arrived without an acknowledgement is done; the rest is
+posted again. All this happens within the calls of this object: an end that makes none is waited for.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.connection.account import Account
+from rdmaqp.connection.exchange import Exchange
+from rdmaqp.connection.happening import ConnectionEndedError, Happening
+from rdmaqp.connection.lasting import Lasting
+from rdmaqp.connection.line import Line
+from rdmaqp.connection.sockets import Deadline
+from rdmaqp.connection.wire import DEFAULT_PORT, reason_of
+from rdmaqp.errors import ClosedError, PeerError
+from rdmaqp.model.arguments import checked
+from rdmaqp.model.steps import bring_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from rdmaqp.connection.line import Arrival
+    from rdmaqp.verbs.device import Context
+
+class Connection(Lasting):
+    """Messages of up to *size* bytes over an RC queue pair, both ways, for one thread. See the module.
+
+    It has *depth* messages under way at most, and *depth* receives posted; a peer that does not take its messages makes
+    :meth:`send` wait. The exchange is its own from here on, and closed with it.
+
+    Attributes:
+        size: bytes of the longest message that both ends take.
+        account: which messages are where.
+        recoveries: how often it has recovered.
+        agreed: what the two ends have agreed on last.
+    """
+
+    @checked(bring_up)
+    def __init__(
+        self,
+        exchange: Exchange,
+        device: Context | str | None = None,
+        *,
+        port_num: int = 1,
+        gid_index: int | None = None,
+        size: int = 4096,
+        depth: int = 64,
+        timeout: float = 10.0,
+        patience: float = 30.0,
+        backoff: float = 0.05,
+        on_event: Callable[[Happening], object] | None = None,
+        **options: Any,
+    ) -> None:
+        """Agree with the peer, which does the same at its end, and come up.
+
+        Args:
+            exchange: to the peer, as it was made.
+            device: an open device or a name; the first with an ACTIVE port by itself.
+            port_num: its port.
+            gid_index: our GID's; picked by itself.
+            size: bytes of a message, 1 or more; the smaller of both ends' counts.
+            depth: messages under way, 1 or more.
+            timeout: seconds for coming up.
+            patience: seconds for a recovery, from the failure on; then the connection is lost.
+            backoff: seconds between the first attempts of a recovery; doubled from one to the next, up to 2 s.
+            on_event: called with each :class:`Happening`, within the call in which it happens. All go to the logger
+                ``rdmaqp`` too.
+            options: those of :func:`~rdmaqp.model.steps.bring_up`.
+
+        Raises:
+            as :meth:`Exchange.agree`; DeviceError, VerbsError: the device has not what is needed.
+            ValueError: a number is out of range.
+        """
+        least_of = {"size": (size, 1), "depth": (depth, 1), "patience": (patience, 0), "backoff": (backoff, 0)}
+        for name, (value, least) in least_of.items():
+            if value < least:
+                raise ValueError(f"{name}: {value} is below {least}")
+        self._exchange = exchange
+        self.account = Account(depth)
+        self.recoveries = 0
+        self._patience, self._backoff, self._on_event = patience, backoff, on_event
+        self._arrived: deque[Arrival] = deque()
+        self._peer_sent: int | None = None  # once the peer has said goodbye
+        self._dead: PeerError | ClosedError | None = None
+        try:
+            self._line = Line(device, size=size, depth=depth)
+        except BaseException as error:
+            self._give_up(error)
+            raise
+        try:
+            local = self._line.qp.endpoint(port_num, psn=secrets.randbits(24), gid_index=gid_index)
+            self.agreed = exchange.agree(
+                self._line.qp, local, timeout=timeout, told=self._told(),
+                prepare=lambda: self._post_receives(self._line.qp), **options,
+            )  # fmt: skip
+            self.size = min(size, self._number(self.agreed, "size"))
+        except BaseException as error:
+            self._give_up(error)
+            self._line.close()
+            raise
+        self._tell("connected", f"{self}: up, MTU {self.agreed.path_mtu}, messages of up to {self.size} bytes")
+
+    @classmethod
+    @checked()
+    def connect(
+        cls, host: str, port: int = DEFAULT_PORT, *, secret: bytes | None = None, timeout: float = 10.0, **more: Any
+    ) -> Self:
+        """Connect to a server there, which has ``Connection(listener.accept())``; *more* as for the class itself.
+
+        Raises as :meth:`Exchange.connect`, and the class itself.
+        """
+        return cls(Exchange.connect(host, port, timeout, secret=secret), timeout=timeout, **more)
+
+    # ------------------------------------------------------------------ messages
+
+    def send(self, data: bytes | bytearray | memoryview, timeout: float | None = None) -> int:
+        """Send a message of 0…:attr:`size` bytes; returns its number, counted from 1. See :meth:`flush`.
+
+        Its bytes are copied. It waits while *depth* messages are under way.
+
+        Raises:
+            DeadlineError: there was no room within *timeout* seconds; the message is not sent.
+            ConnectionLostError: the connection does not go on; this message is not among ``unknown``, unless its
+                posting was what failed.
+            ValueError: it is too long.
+        """
+        length = memoryview(data).nbytes
+        if length > self.size:
+            raise ValueError(f"a message of {length} bytes: this connection takes up to {self.size}")
+        deadline = Deadline(timeout)
+        self._require_peer()
+        self._look(Deadline(0))
+        while not self.account.free:
+            self._go_on(deadline, "room for a message")
+        self._require_peer()
+        parcel = self.account.post(length)
+        self._line.write(parcel.slot, memoryview(data).cast("B"))
+        self._post(lambda: self._line.send(parcel.slot, length))
+        return parcel.number
+
+    def recv(self, timeout: float | None = None) -> bytes:
+        """The next message.
+
+        Raises:
+            DeadlineError: none came within *timeout* seconds.
+            ConnectionEndedError: the peer has closed, and there is nothing more.
+            ConnectionLostError: the connection does not go on; what had come before has been returned first.
+        """
+        deadline = Deadline(timeout)
+        while not self._arrived:
+            if self._peer_sent is not None and self.account.received >= self._peer_sent:
+                raise ConnectionEndedError(f"peer {self.peer} has closed the connection in good order", self.peer)
+            self._go_on(deadline, "message")
+        slot, length = self._arrived.popleft()
+        data = self._line.read(slot, length, received=True)
+        if self._dead is None:
+            self._post(lambda: self._line.receive(self._line.qp, [slot]))
+        return data
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all messages that were sent have arrived.
+
+        Raises:
+            DeadlineError: they had not within *timeout* seconds.
+            ConnectionLostError: the connection does not go on.
+        """
+        deadline = Deadline(timeout)
+        while self.account.under_way:
+            self._go_on(deadline, f"acknowledgement of {len(self.account.under_way)} messages")
+
+    def poll(self) -> None:
+        """Look after the connection without waiting. Raises :class:`ConnectionLostError`."""
+        self._require_alive()
+        self._look(Deadline(0))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The messages, until the peer closes in good order."""
+        while True:
+            try:
+                message = self.recv()
+            except ConnectionEndedError:
+                return
+            yield message
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush, say goodbye to the peer, and close everything; again is harmless.
+
+        *timeout*, in seconds, is the patience of a recovery where it is not given. Raises as :meth:`flush`; everything
+        is closed all the same.
+        """
+        if isinstance(self._dead, ClosedError):
+            return
+        try:
+            if self._dead is None and self._peer_sent is None:
+                self.flush(self._patience if timeout is None else timeout)
+                self._exchange.say_bye(self.account.sent)
+        except BaseException as error:
+            self._exchange.fail(reason_of(error))
+            raise
+        finally:
+            self._dead = ClosedError(f"this {self} is closed")
+            self._exchange.close()
+            self._line.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._give_up(error)
+            self._dead = self._dead or ClosedError(f"this {self} is closed")
+        self.close() if error is None else self._line.close()

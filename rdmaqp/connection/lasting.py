@@ -1,0 +1,227 @@
+"""How a :class:`~rdmaqp.Connection` lasts: what it does about completions, the peer's words, and failures."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from rdmaqp.connection.happening import ConnectionLostError, Happening, Kind, tell
+from rdmaqp.connection.line import arrival_of
+from rdmaqp.connection.recovery import Recovery, RecoveryError
+from rdmaqp.connection.sockets import Deadline
+from rdmaqp.connection.wire import reason_of
+from rdmaqp.errors import ClosedError, DeadlineError, GuardError, PeerError, RdmaqpError, VerbsError
+from rdmaqp.model.enums import QPState
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+    from rdmaqp.connection.account import Account
+    from rdmaqp.connection.agreement import Agreed
+    from rdmaqp.connection.exchange import Exchange
+    from rdmaqp.connection.line import Arrival, Line
+    from rdmaqp.connection.wire import Setting
+    from rdmaqp.verbs.queue_pair import QueuePair
+    from rdmaqp.verbs.work_completion import WorkCompletion
+
+_REAP_S = 10.0
+_LONGEST_PAUSE_S = 2.0
+
+
+class Lasting:
+    """What goes on within the calls of a :class:`~rdmaqp.Connection`, which sets these up and documents them."""
+
+    agreed: Agreed
+    account: Account
+    recoveries: int
+    _exchange: Exchange
+    _line: Line
+    _patience: float
+    _backoff: float
+    _on_event: Callable[[Happening], object] | None
+    #: Messages that stand in their slots until somebody takes them.
+    _arrived: deque[Arrival]
+    #: How many the peer has sent, once it has said goodbye.
+    _peer_sent: int | None
+    #: What all calls raise from here on.
+    _dead: PeerError | ClosedError | None
+
+    def __str__(self) -> str:
+        return f"connection with {self._exchange.peer}"
+
+    @property
+    def qp(self) -> QueuePair:
+        """The queue pair; a recovery may replace it."""
+        return self._line.qp
+
+    @property
+    def peer(self) -> str:
+        """The other end's TCP address."""
+        return self._exchange.peer
+
+    @property
+    def unacknowledged(self) -> list[tuple[int, bytes]]:
+        """The messages that were sent and are not known to have arrived, each with its number."""
+        return [(one.number, self._line.read(one.slot, one.length, received=False)) for one in self.account.under_way]
+
+    # ------------------------------------------------------------------ what happens meanwhile
+
+    def _go_on(self, deadline: Deadline, awaiting: str) -> None:
+        self._require_alive()
+        late = not deadline.left()
+        if not self._look(deadline) and late:
+            raise DeadlineError(f"{self}: no {awaiting} within {deadline}; the queue pair is in {self.qp.state.name}")
+
+    def _look(self, deadline: Deadline) -> bool:
+        """Take what has happened, after waiting for it; whether anything has."""
+        watched = [] if self._peer_sent is not None else [self._exchange.channel.fileno()]
+        found = self._line.wait(watched, deadline)
+        for wc in found:
+            self._completed(wc)
+        if not all(wc.ok for wc in found):
+            self._recover("a work request failed")
+            return True
+        return self._hear() or bool(found)
+
+    def _post(self, post: Callable[[], None]) -> None:
+        """Post something that a recovery would post again by itself."""
+        if self._line.qp.last_state is not QPState.RTS:
+            self._recover(f"the queue pair was moved to {self._line.qp.last_state.name}")
+            return
+        try:
+            post()
+        except (GuardError, VerbsError) as error:
+            self._recover(str(error))
+
+    def _completed(self, wc: WorkCompletion) -> None:
+        if not wc.ok:
+            return
+        arrival = arrival_of(wc)
+        if arrival is None:
+            self.account.acknowledge()
+        else:
+            self.account.received += 1
+            self._arrived.append(arrival)
+
+    def _hear(self) -> bool:
+        """Whether the peer has said something over the exchange; that is seen to."""
+        if self._peer_sent is not None:
+            return False
+        try:
+            kind = self._exchange.news()
+            if kind is None:
+                return False
+            if kind == "bye":
+                self._peer_sent = self._exchange.take_bye()
+                self._tell("ended", f"{self}: the peer has closed, after {self._peer_sent} messages")
+                return True
+        except (PeerError, ClosedError) as error:
+            raise self._lost(error) from error
+        self._recover("the peer asks for it")
+        return True
+
+    # ------------------------------------------------------------------ recovery
+
+    def _recover(self, why: str) -> None:
+        """Come up again, with nothing lost and nothing twice. Raises :class:`ConnectionLostError`."""
+        began, limit = time.monotonic(), Deadline(self._patience)
+        if self._peer_sent is not None:
+            raise self._lost(PeerError("the peer has closed the connection", self.peer), began)
+        while True:
+            try:
+                recovery = Recovery(self.qp, self.agreed, min(limit.left(), _REAP_S))
+            except RdmaqpError as error:
+                raise self._lost(error, began) from error
+            for wc in recovery.reaped.completions:
+                self._completed(wc)
+            cause = recovery.reaped.cause
+            said = why if cause is None else cause.status_name
+            self._tell("failed", f"{self}: {said}; recovering", cause=cause)
+            self.agreed = self._agree(recovery, limit, began)
+            if self._resume(began):
+                return
+
+    def _agree(self, recovery: Recovery, limit: Deadline, began: float) -> Agreed:
+        """Agree anew, again and again while both ends are in step, and *limit* is not over."""
+        pause, attempt = self._backoff, 0
+        while True:
+            attempt += 1
+            try:
+                recovered = self._exchange.recover(
+                    recovery, timeout=limit.left(), told=self._told(), prepare=self._post_receives
+                )
+            except RecoveryError as error:
+                why = error.__cause__
+                assert isinstance(why, Exception)
+                self._line.qp = recovery.qp
+                if not self._exchange.in_step or not limit.left():
+                    raise self._lost(why, began) from why
+                self._tell("retrying", f"{self}: attempt {attempt}: {why}", error=why, attempt=attempt)
+                time.sleep(min(pause, limit.left()))
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+            else:
+                self._line.qp = recovered.qp
+                return recovered.agreed
+
+    def _resume(self, began: float) -> bool:
+        """Settle by the peer's count, and post the rest again; ``False`` where the queue pair failed under that."""
+        before = len(self.account.under_way)
+        try:
+            again = self.account.settle(self._number(self.agreed, "received"))
+        except ValueError as error:
+            raise self._lost(PeerError(str(error), self.peer), began) from error
+        try:
+            for parcel in again:
+                self._line.send(parcel.slot, parcel.length)
+        except (GuardError, VerbsError):
+            return False
+        self.recoveries += 1
+        arrived, stalled = before - len(again), time.monotonic() - began
+        text = f"{self}: recovered in {stalled:.3g} s; {arrived} messages had arrived, {len(again)} are sent again"
+        self._tell("recovered", text, arrived=arrived, again=len(again), stalled=stalled)
+        return True
+
+    def _post_receives(self, qp: QueuePair) -> None:
+        """Post every slot in which no message stands that nobody has taken yet."""
+        held = {arrival.slot for arrival in self._arrived}
+        self._line.receive(qp, [slot for slot in range(self._line.depth) if slot not in held])
+
+    def _told(self) -> dict[str, Setting]:
+        return {"size": self._line.size, "received": self.account.received}
+
+    def _number(self, agreed: Agreed, name: str) -> int:
+        value = agreed.told.get(name)
+        if type(value) is not int or value < 0:
+            raise PeerError(f"peer {self.peer} has no Connection at its end: it did not tell {name}", self.peer)
+        return value
+
+    # ------------------------------------------------------------------ the end
+
+    def _require_alive(self) -> None:
+        if self._dead is not None:
+            raise self._dead
+
+    def _require_peer(self) -> None:
+        self._require_alive()
+        if self._peer_sent is not None:
+            raise self._lost(PeerError("the peer has closed the connection", self.peer))
+
+    def _lost(self, error: Exception, began: float | None = None) -> ConnectionLostError:
+        """The error that ends it, which all later calls raise too."""
+        unknown = self.unacknowledged
+        words = f"{len(unknown)} messages may have arrived or not" if unknown else "everything sent had arrived"
+        text = f"{self} is lost: {error}\n{words}; {self.account.received} were received"
+        self._dead = lost = ConnectionLostError(text, self.peer, unknown, self.account.received)
+        self._exchange.fail(str(error))
+        stalled = 0.0 if began is None else time.monotonic() - began
+        self._tell("lost", text, error=error, stalled=stalled)
+        return lost
+
+    def _give_up(self, error: BaseException) -> None:
+        if not isinstance(error, PeerError):
+            self._exchange.fail(reason_of(error))
+        self._exchange.close()
+
+    def _tell(self, kind: Kind, text: str, **more: Any) -> None:
+        tell(self._on_event, Happening(kind=kind, text=text, **more))

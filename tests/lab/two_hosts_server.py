@@ -1,0 +1,27 @@
+"""The second host: serves connections for ever, and says what it received of each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import rdmaqp
+
+
+def main() -> None:
+    pingpong = subprocess.Popen([sys.executable, "-m", "rdmaqp", "pingpong", "--timeout", "60", "--json"], stdout=2)
+    with pingpong, rdmaqp.Listener(18600, "") as listener:
+        print("serving", flush=True)
+        while True:
+            exchange = listener.accept(on_stranger=lambda error: print("stranger:", error, flush=True))
+            try:
+                with rdmaqp.Connection(exchange, timeout=60, patience=60) as connection:
+                    numbers = [int.from_bytes(message[:8], "big") for message in connection]
+                    in_order = numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
+                    print(f"received {len(numbers)} in order: {in_order}", flush=True)
+            except rdmaqp.RdmaqpError as error:
+                print("error:", str(error).replace("\n", " | "), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
