@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rdmaqp.errors import ClosedError, DeadlineError
 from rdmaqp.model.enums import QPType
@@ -190,7 +190,7 @@ class Chain:
         if result == lib.RDMAQP_JUDGE:
             result = self.qp.ask_again(self.posted, len(self), again)
         if result == lib.RDMAQP_STATUS:
-            raise self._failed()
+            self.raise_failed(self._failed())
         self.qp.require_posted(result, self.posted, len(self))
         return result
 
@@ -206,6 +206,14 @@ class Chain:
                 if isinstance(resource, Resource) and resource.closed:
                     raise ClosedError(f"request {at} of this chain names a {resource.kind} that is closed")
         self.raw.ended = ended
+
+    def raise_failed(self, failed: Exception) -> NoReturn:
+        """Raise *failed*; from it ClosedError, where memory of the chain was closed while its work was under way."""
+        try:
+            self.look_again()
+        except ClosedError as closed:
+            raise closed from failed
+        raise failed
 
     def _failed(self) -> Exception:
         from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it

@@ -59,7 +59,7 @@ class End:
         if result == lib.RDMAQP_STALE:
             chain.look_again()
         elif result == lib.RDMAQP_STATUS:
-            raise self._failed(qp)
+            chain.raise_failed(self._failed(qp))
         else:
             qp.resolve(result, chain.posted, len(chain), again)
 

@@ -257,13 +257,13 @@ static void note_receive(struct rdmaqp_qp *qp)
 
 /*
  * What account() does, for the most frequent cases alone: the queue pair is that of the completion before, and the
- * oldest send under way is the one that has succeeded, or it is a receive. Whether it was that.
+ * oldest signaled send under way is the one that has succeeded, or it is a receive. Whether it was that.
  */
 static inline int is_next(struct rdmaqp_cq *cq, const struct ibv_wc *wc)
 {
 	struct rdmaqp_qp *qp = cq->last;
-	const struct rdmaqp_slot *slot;
-	uint64_t tail;
+	const struct rdmaqp_queue *sq;
+	uint64_t at, head;
 
 	if (!qp || qp->qp_num != wc->qp_num || wc->status != IBV_WC_SUCCESS)
 		return 0;
@@ -275,11 +275,13 @@ static inline int is_next(struct rdmaqp_cq *cq, const struct ibv_wc *wc)
 	}
 	if (qp->send_cq != cq)
 		return 0;
-	tail = qp->sq.tail;
-	slot = &qp->sq.slots[tail & qp->sq.mask];
-	if (tail == __atomic_load_n(&qp->sq.head, __ATOMIC_ACQUIRE) || !slot->signaled || slot->wr_id != wc->wr_id)
+	sq = &qp->sq;
+	head = __atomic_load_n(&sq->head, __ATOMIC_ACQUIRE);
+	for (at = sq->tail; at != head && !sq->slots[at & sq->mask].signaled; at++)
+		;
+	if (at == head || sq->slots[at & sq->mask].wr_id != wc->wr_id)
 		return 0;
-	__atomic_store_n(&qp->sq.tail, tail + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&qp->sq.tail, at + 1, __ATOMIC_RELEASE);
 	return 1;
 }
 

@@ -44,6 +44,44 @@ static uint64_t number_sends(struct rdmaqp_stream *stream, uint32_t n)
 	return signaled;
 }
 
+static void before_post(const struct rdmaqp_stream *stream)
+{
+	if (stream->mark)
+		*stream->mark = (uint8_t)(stream->posted + 1);
+	if (stream->stamps)
+		stream->stamps[stream->posted] = now_ns();
+}
+
+/* As post_batches(), one by one: what a message costs here is what a stream of small ones costs. */
+static int post_singly(struct rdmaqp_stream *stream, uint64_t left)
+{
+	struct rdmaqp_qp *qp = stream->chain->qp;
+	struct ibv_send_wr *wr = stream->chain->sends, *bad;
+	const unsigned int flags = wr->send_flags & ~(unsigned int)IBV_SEND_SIGNALED;
+
+	for (; left; left--) {
+		uint64_t next = stream->posted + 1, signaled = qp->sq.signaled;
+		int is_signaled = next - stream->signaled == stream->signal_every || next == stream->count;
+		struct rdmaqp_slot slot = { .wr_id = stream->wr_id + stream->posted,
+					    .signaled = is_signaled | qp->sq_sig_all };
+		int error;
+
+		wr->wr_id = slot.wr_id;
+		wr->send_flags = is_signaled ? flags | IBV_SEND_SIGNALED : flags;
+		before_post(stream);
+		note_one_send(&qp->sq, slot);
+		error = ibv_post_send(qp->qp, wr, &bad);
+		if (error) {
+			unnote_sends(&qp->sq, &slot, 1, 0, signaled);
+			return verb_failed(qp, "ibv_post_send", error, 0);
+		}
+		stream->posted = next;
+		if (is_signaled)
+			stream->signaled = next;
+	}
+	return 0;
+}
+
 /* Post n requests in batches; there is room for them. The caller is inside the domain, of a datagram's stream. */
 static int post_batches(struct rdmaqp_stream *stream, uint64_t left)
 {
@@ -56,10 +94,7 @@ static int post_batches(struct rdmaqp_stream *stream, uint64_t left)
 		uint64_t signaled = number_sends(stream, n);
 		int result;
 
-		if (stream->mark)
-			*stream->mark = (uint8_t)(stream->posted + 1);
-		if (stream->stamps)
-			stream->stamps[stream->posted] = now_ns();
+		before_post(stream);
 		wrs[n - 1].next = NULL;
 		result = hand_sends(chain->qp, wrs, chain->slots, n, 0);
 		wrs[n - 1].next = next;
@@ -97,7 +132,7 @@ static int post_stream(struct rdmaqp_stream *stream, int checked)
 	if (chain->follows)
 		enter(&qp->domain->lock); /* what a driver follows must not end meanwhile */
 	if (chain->ended == qp->domain->ended)
-		result = post_batches(stream, n);
+		result = chain->n == 1 ? post_singly(stream, n) : post_batches(stream, n);
 	if (chain->follows)
 		leave(&qp->domain->lock);
 	return result;
