@@ -98,7 +98,7 @@ def _check_network(guest: Guest) -> None:
         return
     if not guest.network.is_dir():
         raise LabError(f"lab run: --network {guest.network}: there is no such directory")
-    longest = max(len(os.fsencode(_socket(guest.network, host))) for host in HOSTS)
+    longest = len(os.fsencode(cable_end(guest.network, guest.host)))
     if longest > _LONGEST_SOCKET or "," in str(guest.network):
         raise LabError(
             f"lab run: --network {guest.network}: Unix sockets are made in it, so its path has no comma and at most"
@@ -106,8 +106,9 @@ def _check_network(guest: Guest) -> None:
         )
 
 
-def _socket(network: Path, host: int) -> str:
-    return str(network.resolve() / f"host{host}")
+def cable_end(network: Path, host: int) -> Path:
+    """The Unix socket at which QEMU hears the other guest."""
+    return network.resolve() / f"host{host}"
 
 
 def environment(given: Mapping[str, str], search_path: str) -> dict[str, str]:
@@ -163,10 +164,8 @@ def virtme_run(guest: Guest, program: Path, job_file: Path, ports: Mapping[str, 
 
 def _cable(network: Path, host: int) -> list[str]:
     """A network card whose cable leads to the other guest. Datagrams: either guest may come later, or come back."""
-    ends = [_socket(network, host), _socket(network, 3 - host)]
-    Path(ends[0]).unlink(missing_ok=True)  # of a guest that was here before: QEMU binds it anew
-    names = zip(("local", "remote"), ends, strict=True)
-    where = ",".join(f"{name}.type=unix,{name}.path={path}" for name, path in names)
+    ends = {"local": cable_end(network, host), "remote": cable_end(network, 3 - host)}
+    where = ",".join(f"{name}.type=unix,{name}.path={path}" for name, path in ends.items())
     return ["--qemu-opt=-netdev", f"--qemu-opt=dgram,id=rdmaqp.net,{where}",
             "--qemu-opt=-device", f"--qemu-opt=virtio-net-pci,netdev=rdmaqp.net,mac=52:54:00:c0:02:0{host}"]
 

@@ -113,6 +113,8 @@ class _Session:
             stack.callback(os.close, reader)
             self._selector.register(reader, selectors.EVENT_READ, sink)
             writers.append(writer)
+        if self._guest.network is not None:  # one that another guest left behind: QEMU makes it anew
+            command.cable_end(self._guest.network, self._guest.host).unlink(missing_ok=True)
         virtme_run = tools.find("virtme-run")
         assert virtme_run is not None  # lab.run has looked
         words = command.virtme_run(

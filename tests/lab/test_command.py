@@ -51,7 +51,18 @@ def test_the_job_quotes_what_it_was_given(guest: command.Guest) -> None:
     assert "export PATH='/a b:/c'\n" in text
     words = shlex.split(text.splitlines()[-1])
     assert words[:2] == ["exec", "/bin/bash"]
-    assert words[3:] == ["token", "unlimited", str(guest.cwd), "ibv_devinfo", "-d", "a b"]
+    assert words[3:] == ["token", "unlimited", "alone", str(guest.cwd), "ibv_devinfo", "-d", "a b"]
+
+
+def test_two_guests_meet_at_each_others_sockets(guest: command.Guest) -> None:
+    network = Path("/t/meet")
+    for host, other in ((1, 2), (2, 1)):
+        one = dataclasses.replace(guest, network=network, host=host)
+        (netdev,) = [word for word in command.virtme_run(one, Path("v"), Path("j"), PORTS) if "dgram" in word]
+        assert f"local.type=unix,local.path=/t/meet/host{host}" in netdev
+        assert f"remote.type=unix,remote.path=/t/meet/host{other}" in netdev
+        assert shlex.split(command.job(one, "token", {}).splitlines()[-1])[5] == str(host)
+    assert not any("netdev" in word for word in command.virtme_run(guest, Path("v"), Path("j"), PORTS))
 
 
 def test_the_environment_is_passed_on_in_part() -> None:
@@ -71,6 +82,8 @@ def test_the_environment_is_passed_on_in_part() -> None:
         ({"memory": "0G"}, "--memory '0G'"),
         ({"memlock": "-1"}, "memlock '-1'"),
         ({"rwdirs": [Path("/no/such")]}, "--rwdir /no/such: there is no such directory"),
+        ({"host": 3}, "--host 3: a network of guests has the hosts 1 and 2"),
+        ({"network": Path("/no/such")}, "--network /no/such: there is no such directory"),
         ({"cwd": Path("/proc")}, "cannot see the current directory /proc"),
     ],
 )
@@ -84,6 +97,13 @@ def test_a_directory_that_virtme_ng_cannot_share(guest: command.Guest, tmp_path:
     odd.mkdir()
     with pytest.raises(LabError, match="virtme-ng shares only"):
         command.check(dataclasses.replace(guest, rwdirs=[odd]))
+
+
+def test_a_network_whose_sockets_have_too_long_a_path(guest: command.Guest, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 107)
+    deep.mkdir()
+    with pytest.raises(LabError, match="at most 101 bytes"):
+        command.check(dataclasses.replace(guest, network=deep))
 
 
 def test_what_works_is_not_refused(guest: command.Guest, tmp_path: Path) -> None:
