@@ -48,9 +48,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Look, and tell."""
-    there = sysfs.devices()
-    chosen = _chosen(args.devices, there)
-    lines = list(_lines(chosen, args.peer))
+    there = sysfs.names()
+    devices = sysfs.devices(only=_chosen(args.devices, there))
+    lines = list(_lines(devices, args.peer))
     if args.json:
         print_json({"version": __version__, "lines": [line._asdict() for line in lines]})
     else:
@@ -61,17 +61,16 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(line.level == "error" for line in lines) else 0
 
 
-def _chosen(names: Sequence[str], there: Sequence[DeviceView]) -> list[DeviceView]:
-    known = [device.name for device in there]
+def _chosen(names: Sequence[str], there: Sequence[str]) -> Sequence[str]:
     for name in names:
-        if name not in known:
-            has = ", ".join(known) or "none at all"
+        if name not in there:
+            has = ", ".join(there) or "none at all"
             raise DeviceError(f"the kernel has no RDMA device {name!r} here; it has: {has}")
-    return [device for device in there if not names or device.name in names]
+    return names or there
 
 
 def _lines(devices: Sequence[DeviceView], peers: Sequence[str]) -> Iterator[Line]:
-    yield from checks.machine()
+    yield from checks.machine(devices)
     for device in devices:
         yield from checks_device.device(device)
     for host in peers:

@@ -115,7 +115,7 @@ class Chosen:
         return [each for each in found if self._is_asked_for(each)]
 
     def _devices_are_there(self) -> None:
-        known = [device.name for device in sysfs.devices()]
+        known = sysfs.names()
         if not known:
             raise DeviceError("this machine has no RDMA device: `rdmaqp doctor` says what to do about it")
         for name in self._devices:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdmaqp.host import firewall, libraries, process, rdma, sysfs
+from rdmaqp.host import firewall, libraries, process, rdma
 from rdmaqp.host.answers import Unknown, ask_json
 from rdmaqp.host.line import Line, error, ok, unknown, warning
 from rdmaqp.model.facts import UNLIMITED
@@ -183,9 +183,8 @@ def presence(devices: Sequence[DeviceView]) -> Iterator[Line]:
         yield error("devices", "this machine has no RDMA device", _NO_DEVICE)
 
 
-def machine(root: Path = _ROOT) -> Iterator[Line]:
+def machine(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]:
     """All questions that are not about one device."""
-    devices = sysfs.devices(root)
     yield from system()
     if sys.platform != "linux":
         return

@@ -79,6 +79,8 @@ def test_states_of_ports(tmp_path: Path) -> None:
     tree(tmp_path, "mlx5_0", state="1: DOWN")
     assert sysfs.port_states(tmp_path) == {"mlx5_0/1": "DOWN", "rxe0/1": "ACTIVE"}
     assert sysfs.port_states(tmp_path / "none") == {}
+    assert sysfs.names(tmp_path) == ("mlx5_0", "rxe0")
+    assert [device.name for device in sysfs.devices(tmp_path, only=["rxe0", "none"])] == ["rxe0"]
 
 
 def test_hardware_is_named_by_what_drives_it(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_hardware_is_named_by_what_drives_it(tmp_path: Path) -> None:
 
 
 def test_no_rdma_at_all(tmp_path: Path) -> None:
-    assert sysfs.devices(tmp_path) == ()
+    assert sysfs.devices(tmp_path) == sysfs.names(tmp_path) == ()
     (line,) = checks.presence(())
     assert line.level == "error"
     assert "rdma link add" in line.mend
@@ -100,7 +102,7 @@ def test_no_rdma_at_all(tmp_path: Path) -> None:
 
 def test_another_system_than_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    (line,) = checks.machine(tmp_path)
+    (line,) = checks.machine((), tmp_path)
     assert line.level == "error"
     assert "rdmaqp check" in line.says
 

@@ -85,8 +85,8 @@ def explain(failure: Failure) -> Explanation:
     if failure.pattern.innocent:
         sheet.rule_out(failure.pattern.innocent, failure.pattern.because)
     if failure.earlier is not None:
-        sheet.add("flush-consequence", "proved", "the queue pair was in ERR already, and this work was never tried: line "
-                  f"{failure.earlier} of this log has an earlier failure")  # fmt: skip
+        sheet.add("flush-consequence", "proved", "the queue pair was in ERR already, and this work was never tried: "
+                  f"line {failure.earlier} of this log has an earlier failure")
     untold = ""
     if what == "event" and known.get("event") in EVENTS:
         for reason in EVENTS[known["event"]]:
