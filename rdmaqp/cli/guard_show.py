@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: So many queue pairs are listed; of the others it is said how many they are.
 _LISTED = 64
+#: So many steps of each.
+_STEPS = 16
 _COLOURS = {"error": "bold red", "warning": "bold yellow"}
 
 
@@ -122,7 +124,7 @@ def _path(pair: QueuePair) -> str:
     """The states that it went through, with how long each call took."""
     here: QPState | None = None
     words: list[str] = []
-    for step in pair.steps:
+    for step in pair.steps[:_STEPS]:
         if step.start is not here or not words:  # the first, or it has moved by itself
             words.append(("… " if words else "") + _name(step.start))
         took = f"{step.took_ns / 1e6:.3g} ms"
@@ -133,6 +135,8 @@ def _path(pair: QueuePair) -> str:
         else:
             words.append(f"→ {goal} ({took})")
             here = step.goal if step.goal is not None else step.start
+    if len(pair.steps) > _STEPS:
+        words.append(f"and {len(pair.steps) - _STEPS} more")
     return " ".join(words) or "no call returned"
 
 

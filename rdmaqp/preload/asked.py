@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.guard.driver_rows import driver_of_provider
@@ -31,26 +32,29 @@ if TYPE_CHECKING:
     from rdmaqp.preload.seen import QueuePair
 
 _QKEY = int(AttrMask.QKEY)
+# Plain numbers: to ask the flags themselves would take a third of what is done here.
+_HAS_STATE, _HAS_DEVICE, _HAS_PORT, _HAS_GIDS, _HAS_PKEY = map(int, Answer)
 _NO_TYPE = 255
 _LIMITS = (
     "phys_port_cnt", "max_qp", "max_qp_wr", "max_sge", "max_qp_rd_atom", "max_qp_init_rd_atom", "max_res_rd_atom",
 )  # fmt: skip
+_limits_of = attrgetter(*_LIMITS)
 _VECTORS = ("ah_attr", "alt_ah_attr")
 #: The attributes that travel, each with its mask bit. CAP cannot be modified, and its value says nothing.
 _CARRIED = tuple((name, field.mask) for name, field in FIELDS.items() if name != "cap")
 _TYPES, _STATES = QPType._value2member_map_, QPState._value2member_map_
-_NO_PROCESS, _EMPTY = ProcessFacts(), GID(bytes(16))
+_NO_PROCESS, _NO_PORT, _EMPTY = ProcessFacts(), PortFacts(), GID(bytes(16))
 
 
 def request_of(call: Call, slots: bytes, known: QueuePair) -> Request:
     """What the guard is asked of *call*, and of the table in *slots*; *known* is what its queue pair's calls told."""
     attr, gids, index = _attr(call), _table(slots), call.attr.ah_attr.sgid_index
-    if call.answers & Answer.GIDS and index < call.gid_tbl_len and index not in gids:
+    if call.answers & _HAS_GIDS and index < call.gid_tbl_len and index not in gids:
         gids = {**gids, index: GidEntry(index=index, gid=_EMPTY)}  # the contract's word for a slot that is empty
     return Request(
         qp=_queue_pair(call, known), attr=attr, mask=call.mask, units="abi", device=_device(call), port=_port(call),
-        gids=gids, gids_complete=bool(call.answers & Answer.GIDS),
-        pkeys={call.pkey_index: call.pkey} if call.answers & Answer.PKEY else {},
+        gids=gids, gids_complete=bool(call.answers & _HAS_GIDS),
+        pkeys={call.pkey_index: call.pkey} if call.answers & _HAS_PKEY else {},
         process=process.facts(pid=call.head.pid) if call.mask & _QKEY else _NO_PROCESS,
         kernel=process.kernel_release(),
     )  # fmt: skip
@@ -58,7 +62,7 @@ def request_of(call: Call, slots: bytes, known: QueuePair) -> Request:
 
 def state_of(call: Call, known: QueuePair) -> QPState | None:
     """The state that the kernel has it in; where it does not say, the one that it was last seen to go to."""
-    found: Any = _STATES.get(call.state) if call.answers & Answer.STATE else None
+    found: Any = _STATES.get(call.state) if call.answers & _HAS_STATE else None
     if found is None and known.steps:
         found = known.last_state
     return found if found is not None else _STATES.get(call.cached_state)  # type: ignore[return-value]
@@ -67,18 +71,22 @@ def state_of(call: Call, known: QueuePair) -> QPState | None:
 def _queue_pair(call: Call, known: QueuePair) -> QPFacts:
     state = state_of(call, known)
     cap = None
-    if call.answers & Answer.STATE and (call.max_send_wr or call.max_recv_wr):
-        cap = QPCap(
-            max_send_wr=call.max_send_wr, max_recv_wr=call.max_recv_wr, max_send_sge=call.max_send_sge,
-            max_recv_sge=call.max_recv_sge, max_inline_data=call.max_inline_data,
-        )  # fmt: skip
+    if call.answers & _HAS_STATE and (call.max_send_wr or call.max_recv_wr):
+        cap = _room(call.max_send_wr, call.max_recv_wr, call.max_send_sge, call.max_recv_sge, call.max_inline_data)
     kind: Any = _TYPES.get(call.qp_type)
     # EFA has one type of its own. mlx5 has two, and nothing that can be asked says which.
     own = DriverType.SRD if kind is QPType.DRIVER and call.provider.startswith(b"libefa") else None
     return QPFacts(
         type=kind, driver_type=own, state=state, port_num=known.port_num, qp_num=call.qp_num,
         pkey_index=known.pkey_index, cap=cap, was=known.was(state), srq=bool(call.has_srq),
-        sq_draining=call.sq_draining if call.answers & Answer.STATE else None,
+        sq_draining=call.sq_draining if call.answers & _HAS_STATE else None,
+    )  # fmt: skip
+
+
+@lru_cache(64)
+def _room(send: int, recv: int, send_sge: int, recv_sge: int, inline: int) -> QPCap:
+    return QPCap(
+        max_send_wr=send, max_recv_wr=recv, max_send_sge=send_sge, max_recv_sge=recv_sge, max_inline_data=inline
     )  # fmt: skip
 
 
@@ -110,26 +118,26 @@ def _text(raw: bytes) -> str | None:
 
 
 def _device(call: Call) -> DeviceFacts:
-    name, driver = _text(call.device), driver_of_provider(call.provider.decode(errors="replace"))
-    if not call.answers & Answer.DEVICE:
-        return DeviceFacts(name=name, driver=driver, transport=Transport(call.transport))
-    limits = tuple(getattr(call, limit) for limit in _LIMITS)
-    return _described(name, driver, call.transport, limits, call.atomic_cap, call.device_cap_flags)
+    limits = _limits_of(call) if call.answers & _HAS_DEVICE else None
+    return _described(call.device, call.provider, call.transport, limits, call.atomic_cap, call.device_cap_flags)
 
 
 @lru_cache(64)
 def _described(
-    name: str | None, driver: str | None, transport: int, limits: tuple[int, ...], atomics: int, flags: int
+    name: bytes, provider: bytes, transport: int, limits: tuple[int, ...] | None, atomics: int, flags: int
 ) -> DeviceFacts:  # fmt: skip
+    known, driver = _text(name), driver_of_provider(provider.decode(errors="replace"))
+    if limits is None:
+        return DeviceFacts(name=known, driver=driver, transport=Transport(transport))
     return DeviceFacts(
-        name=name, driver=driver, transport=Transport(transport), atomic_cap=AtomicCap(atomics),
+        name=known, driver=driver, transport=Transport(transport), atomic_cap=AtomicCap(atomics),
         device_cap_flags=DeviceCap(flags), **dict(zip(_LIMITS, limits, strict=True)),
     )  # fmt: skip
 
 
 def _port(call: Call) -> PortFacts:
-    if not call.answers & Answer.PORT:
-        return PortFacts()
+    if not call.answers & _HAS_PORT:
+        return _NO_PORT
     return _port_with(call.port_num, call.port_state, call.link_layer, call.active_mtu, call.max_mtu, call.lid,
                       call.lmc, call.gid_tbl_len, call.pkey_tbl_len, bool(call.grh_required))  # fmt: skip
 

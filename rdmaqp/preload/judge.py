@@ -5,7 +5,7 @@ The verdict comes first, and what is to be told waits: the program must not stan
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -90,7 +90,7 @@ class Judge:
         self._enforce = enforce
         self._ignore = ignore
         self._trace = trace
-        self._later: list[Callable[[], None]] = []
+        self._later: deque[Callable[[], None]] = deque()
         self._waiting: dict[tuple[Process, int], Judged] = {}
         self._told: set[tuple[object, ...]] = set()
         self.processes: list[Process] = []
@@ -156,11 +156,14 @@ class Judge:
             process.lost = why
             self._later.append(lambda: self._observer.lost(process))
 
-    def tell_next(self) -> bool:
-        """Tell one thing that waits to be told; whether more does."""
-        if self._later:
-            self._later.pop(0)()
+    @property
+    def has_to_tell(self) -> bool:
+        """Whether something waits to be told."""
         return bool(self._later)
+
+    def tell_next(self) -> None:
+        """Tell one thing that waits."""
+        self._later.popleft()()
 
     # ------------------------------------------------------------------ behind them
 

@@ -1,4 +1,4 @@
-"""Starts the program as it would be started without us, but for two variables of its environment, and waits for it."""
+"""Starts the program as it would be started without us, but for a few variables of its environment, and waits for it."""
 
 from __future__ import annotations
 
@@ -165,6 +165,8 @@ def environment(own: Mapping[str, str], path: Path, deadline: float, *, audit: b
     made["LD_PRELOAD"] = f"{shim}:{own['LD_PRELOAD']}" if own.get("LD_PRELOAD") else str(shim)
     if audit:
         made["LD_AUDIT"] = f"{auditor}:{own['LD_AUDIT']}" if own.get("LD_AUDIT") else str(auditor)
+    # AddressSanitizer wants to be the first library, and ends a program in which it is not; the shim takes no memory.
+    made["ASAN_OPTIONS"] = ":".join(["verify_asan_link_order=0", *filter(None, [own.get("ASAN_OPTIONS")])])
     made["RDMAQP_PRELOAD_SOCKET"] = str(path)
     made["RDMAQP_PRELOAD_DEADLINE_MS"] = str(max(1, round(deadline * 1000)))
     return made

@@ -60,6 +60,7 @@ class QueuePair:
 
     Attributes:
         steps: the calls that returned, oldest first.
+        goals: the states that they led to, one that was not left once.
         port_num, pkey_index: what INIT bound it to, where that was seen.
         calls: the requests that led to INIT, RTR and RTS, since it was last in RESET.
         destroyed: whether ``ibv_destroy_qp`` was called for it.
@@ -71,6 +72,7 @@ class QueuePair:
     type: QPType | None
     device: str
     steps: list[Step] = field(default_factory=list)
+    goals: list[QPState] = field(default_factory=list)
     port_num: int | None = None
     pkey_index: int | None = None
     calls: dict[QPState, Request] = field(default_factory=dict)
@@ -83,14 +85,14 @@ class QueuePair:
     @property
     def last_state(self) -> QPState | None:
         """Where the last call that succeeded led."""
-        return next((s.goal for s in reversed(self.steps) if s.goal is not None and not s.error), None)
+        return self.goals[-1] if self.goals else None
 
     def was(self, state: QPState | None) -> tuple[QPState, ...] | None:
         """The states before the present one, where all of them were seen; ``None`` where they were not."""
         begun = self.steps[0].start if self.steps else state
         if begun is not QPState.RESET:
             return None
-        goals = tuple(step.goal for step in self.steps if step.goal is not None and not step.error)
+        goals = tuple(self.goals)
         return goals[:-1] if goals and goals[-1] is state else goals
 
     def returned(self, request: Request, step: Step) -> None:
@@ -99,6 +101,8 @@ class QueuePair:
         mask, attr = request.mask or 0, request.attr
         if step.error or attr is None:
             return
+        if step.goal is not None and self.last_state is not step.goal:
+            self.goals.append(step.goal)
         if step.goal is QPState.RESET:
             self.calls.clear()
             self.port_num = self.pkey_index = None

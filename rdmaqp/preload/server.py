@@ -47,17 +47,15 @@ class Server:
 
     def serve(self) -> None:
         """Serve until :meth:`ended`. What is to be told is told when no process waits for a verdict."""
-        more = False
+        judge, select = self._judge, self._selector.select
         while True:
-            ready = self._selector.select(0 if more or self._ended else None)
+            ready = select(0 if judge.has_to_tell or self._ended else None)
             for key, _ in ready:
                 key.data(key.fileobj)
             if not ready:
-                if self._ended and not more:
+                if not judge.has_to_tell:
                     break
-                more = self._tell()
-            else:
-                more = True
+                self._tell()
 
     def close(self) -> None:
         """Hang up on all; programs that still run go on by themselves."""
@@ -104,12 +102,11 @@ class Server:
     def _note(self, problem: str) -> None:
         self.problem = self.problem or problem
 
-    def _tell(self) -> bool:
+    def _tell(self) -> None:
         try:
-            return self._judge.tell_next()
+            self._judge.tell_next()
         except Exception as error:
             self._note(f"what was found could not be told, please report it: {type(error).__name__}: {error}")
-            return True
 
     def _take(self, connection: socket.socket, data: bytes) -> None:
         record, judge, process = wire.read(data), self._judge, self._of[connection]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from preload.conftest import compiled
 from preload.mistakes import GID, ROCE
 from preload.watching import PATIENCE, serving, watch
 from rdmaqp import cli
@@ -244,6 +245,14 @@ def test_junk_on_the_socket_is_said_and_harms_nobody(programs: Path, null_device
     assert (done.returncode, done.stdout) == (0, "")
     assert "4 bytes, beginning with 6a756e6b, are no record of the shim's" in done.stderr
     assert "1 queue pair in 1 process, 3 modify calls: 0 failed, 0 refused" in done.stderr
+
+
+def test_a_program_with_address_sanitizer(null_device: NullDevice, tmp_path: Path) -> None:
+    sanitized = compiled("linked", tmp_path, "-fsanitize=address", "-libverbs", "-pthread")
+    own = null_device.environment() | {"ASAN_OPTIONS": "detect_leaks=0"}
+    seen = watch([sanitized, "threads", "3"], own)
+    assert (seen.status, seen.err) == (0, "")
+    assert seen.paths == [["INIT", "RTR", "RTS"]] * 3
 
 
 def test_under_valgrind_the_shim_is_clean(programs: Path, null_device: NullDevice) -> None:
