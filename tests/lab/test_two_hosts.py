@@ -58,6 +58,9 @@ class Host:
         """As if its power were cut: the lab's keeper ends QEMU when this process is gone."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self._reader.join(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import rdmaqp
 
 
 def main() -> None:
-    pingpong = subprocess.Popen([sys.executable, "-m", "rdmaqp", "pingpong", "--timeout", "60", "--json"], stdout=2)
+    pingpong = subprocess.Popen([sys.executable, "-m", "rdmaqp", "pingpong", "-n", "20", "--timeout", "60", "--json"], stdout=2)
     with pingpong, rdmaqp.Listener(18600, "") as listener:
         print("serving", flush=True)
         while True:
