@@ -9,7 +9,8 @@ import rdmaqp
 
 
 def main() -> None:
-    pingpong = subprocess.Popen([sys.executable, "-m", "rdmaqp", "pingpong", "-n", "20", "--timeout", "60", "--json"], stdout=2)
+    command = [sys.executable, "-m", "rdmaqp", "pingpong", "-n", "20", "--timeout", "60", "--json"]
+    pingpong = subprocess.Popen(command, stdout=2)
     with pingpong, rdmaqp.Listener(18600, "") as listener:
         print("serving", flush=True)
         while True:
