@@ -13,7 +13,7 @@
 #define BATCH 64
 #define CALLS 200
 #define RUNS 7
-#define MESSAGES 500
+#define MESSAGES 5000
 
 struct side {
 	struct ibv_cq *cq;
