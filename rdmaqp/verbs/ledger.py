@@ -28,6 +28,7 @@ class Ledger:
     """What was under way on *qp*, by C's account, and how it ended.
 
     Attributes:
+        closings: how often the queue pair had been closed when this began.
         completions: those that succeeded.
         failed: those that failed, by queue.
         marker: the wr_id of the signaled send behind the last one; ``None`` where none was needed so far.
@@ -35,6 +36,7 @@ class Ledger:
     """
 
     def __init__(self, qp: WorkQueues, kinds: int) -> None:
+        self.closings = qp.closings
         self.qp = qp
         self.kinds = kinds
         self.completions: list[WorkCompletion] = []

@@ -72,19 +72,19 @@ class Reaping(Keeping):
 
     def _collect(self, ledger: Ledger, end: float) -> bool:
         """Take completions until everything is through, in slices of time; ``False`` at *end*."""
-        closings = self.closings
         while ledger.take(0):  # also what is accounted for, and was held while others took theirs
             pass
         while not ledger.is_through:
-            self._require_not_closed_since(closings)
+            self._require_not_closed_since(ledger.closings)
             if ledger.needs_marker:
                 self._mark(ledger)
             left = end - time.monotonic()
             if not ledger.take(int(max(0, min(left * 1e9, SLICE_NS)))) and left <= 0:
-                return ledger.is_through
+                break
+        self._require_not_closed_since(ledger.closings)  # whose end forgets what was under way
         while self.srq is not None and ledger.take(0):  # what it took from the shared queue is not counted
             pass
-        return True
+        return ledger.is_through
 
     def _mark(self, ledger: Ledger) -> None:
         """Post a signaled send behind the last one, in ERR: it is flushed after everything before it."""
