@@ -166,6 +166,15 @@ def test_what_one_run_said_is_not_told_of_the_next() -> None:
     assert "link" not in second.known
 
 
+def test_what_a_program_said_before_may_stand_behind_in_a_file() -> None:
+    """``ibv_rc_pingpong >file 2>&1``, as in the lab: errors are written at once, the rest at the end."""
+    (failure,) = failures(
+        "Failed to modify QP to RTR\nCouldn't connect to remote QP\n"
+        "  local address:  LID 0x0000, QPN 0x000015, PSN 0x8f3e3f, GID ::ffff:192.0.2.1"
+    )
+    assert (str(failure.known["gid"]), failure.known["qp_num"]) == ("::ffff:192.0.2.1", 0x15)
+
+
 def test_a_missing_route_of_ipv4_times_out_too() -> None:
     line = ("NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, "
             "next "

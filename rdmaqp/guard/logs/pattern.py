@@ -56,7 +56,8 @@ class Pattern:
         has: a text that each such line has: lines without it are passed over cheaply.
         text: the pattern, with ``{tokens}``.
         source: where it is printed: project and file, or the public report that has it.
-        sets: what is known whenever it is printed, besides what it holds; ``fresh``: facts of before are another run's.
+        sets: what is known whenever it is printed, besides what it holds; ``fresh``: facts of before are another run's;
+            ``late``: in a file it may stand behind the failure, since standard output is written at the end.
         reasons: what it gives away by itself.
         innocent: what it rules out, and why (:attr:`because`).
         note: a word for the reader.

@@ -168,6 +168,9 @@ class Reader:
         facts = self._facts.setdefault(key, {})
         if told.pop("fresh", None):
             facts.clear()
+        late, there = told.pop("late", None), self._open.get(key)
+        if late and there is not None:
+            there.facts = told | there.facts
         self._facts.move_to_end(key)
         if "side_gid" in told:  # perftest's line of a GID belongs to the address above it
             gid = read({"gid": told.pop("side_gid")}).get("gid")

@@ -56,12 +56,13 @@ EXAMPLES = (
         "pingpong-local", "rdma-core examples", "facts", "local address:",
         r"local address:\s+LID 0x[0-9a-f]+, QPN {qpn}, (?:PSN 0x[0-9a-f]+, |PSN 0x[0-9a-f]+: )?GID {gid}",
         "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
-        fresh="yes",
+        late="yes",
     ),
     Pattern(
         "pingpong-remote", "rdma-core examples", "facts", "remote address:",
         r"remote address:\s+LID 0x[0-9a-f]+, QPN {dest_qpn}, (?:PSN 0x[0-9a-f]+, )?GID {peer_gid}",
         "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
+        late="yes",
     ),
     Pattern(
         "rping-event", "rdma-core examples", "told", "cma event RDMA_CM_EVENT_",
