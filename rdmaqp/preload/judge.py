@@ -78,7 +78,8 @@ class Judge:
         processes: those that loaded the shim, in the order of their coming.
         pairs: the queue pairs seen, likewise.
         findings: how often each finding was made, by rule, attribute and severity.
-        failures: how often calls failed, by arrow and error, each with the first one's diagnosis.
+        failures: the first failed call of each kind (type, arrow, error number, findings, caller) with its diagnosis.
+        failure_counts: how many there were of each.
         refused: how many calls were kept from being made.
     """
 
@@ -106,7 +107,7 @@ class Judge:
         known = next((one for one in reversed(self.processes) if one.pid == pid), None)
         if record.stays and known is not None:
             return known
-        process = Process(pid, record.program.decode(errors="replace"), record.parent)
+        process = Process(pid, record.program.decode(errors="replace"))
         self.processes.append(process)
         return process
 

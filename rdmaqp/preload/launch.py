@@ -1,4 +1,4 @@
-"""Starts the program as it would be started without us, but for a few variables of its environment, and waits for it."""
+"""Starts the program as it would be started without us, but for a few variables of its environment, and waits."""
 
 from __future__ import annotations
 

@@ -26,7 +26,6 @@ class Process:
 
     pid: int
     program: str
-    parent: int = 0
     calls: int = 0
     lost: str = ""
     pairs: dict[int, QueuePair] = field(default_factory=dict)

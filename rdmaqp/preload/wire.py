@@ -56,8 +56,7 @@ class Hello(_Record):
     """A process has loaded the shim; where it *stays*, its calls follow."""
 
     _fields_ = [
-        ("head", Head), *_numbers("call_size gid_size"), ("parent", c_int32), ("stays", c_uint32),
-        ("program", c_char * 64),
+        ("head", Head), *_numbers("call_size gid_size stays"), ("program", c_char * 68),
     ]  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_sixty_four_threads_at_once(mistakes: Path, gid_index: int) -> None:
 
 def test_the_judge_is_killed_in_the_middle(device_name: str, gid_index: int, free_port: int) -> None:
     words = ["ibv_rc_pingpong", "-d", device_name, "-g", str(gid_index), "-n", "20", "-p", str(free_port)]
-    server = Forked(["guard", "--", *words])
+    server = Forked(["guard", "--deadline", "60", "--", *words])
     while not listens(free_port):
         time.sleep(0.1)
     server.send_signal(signal.SIGKILL)  # it has gone to INIT, and is to go to RTR and RTS
@@ -152,10 +152,10 @@ def test_the_judge_is_killed_in_the_middle(device_name: str, gid_index: int, fre
 
 def test_the_command(device_name: str, gid_index: int, free_port: int) -> None:
     words = ["ibv_rc_pingpong", "-d", device_name, "-g", str(gid_index), "-n", "5", "-p", str(free_port)]
-    server = Forked(["guard", "--", *words])
+    server = Forked(["guard", "--deadline", "60", "--", *words])
     while not listens(free_port):
         time.sleep(0.1)
-    finish(Forked(["guard", "--quiet", "--", *words, "127.0.0.1"]))
+    finish(Forked(["guard", "--quiet", "--deadline", "60", "--", *words, "127.0.0.1"]))
     out, err = finish(server)
     assert "local address" in out
     assert "rdmaqp guard: 1 queue pair in 1 process, 3 modify calls: 0 failed, 0 refused" in err

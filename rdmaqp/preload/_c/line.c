@@ -55,8 +55,7 @@ void line_head(struct rdmaqp_head *head, enum rdmaqp_kind kind, uint32_t number)
 static bool send_hello(int fd, bool stays)
 {
 	struct rdmaqp_hello hello = {
-		.call_size = sizeof(struct rdmaqp_call), .gid_size = sizeof(struct rdmaqp_gid),
-		.parent = getppid(), .stays = stays,
+		.call_size = sizeof(struct rdmaqp_call), .gid_size = sizeof(struct rdmaqp_gid), .stays = stays,
 	};
 
 	line_head(&hello.head, RDMAQP_HELLO, 0);

@@ -40,9 +40,8 @@ struct rdmaqp_hello {
 	struct rdmaqp_head head;
 	uint32_t call_size;
 	uint32_t gid_size;
-	int32_t parent;
 	uint32_t stays; /* whether calls follow on this connection */
-	char program[64];
+	char program[68];
 };
 
 struct rdmaqp_vector {
