@@ -14,7 +14,7 @@ import pytest
 
 import rdmaqp
 from device.connection_ends import PATIENCE, Figures, Peer, Reader, number_in, numbered, two
-from rdmaqp import Connection, ConnectionLostError, Exchange, Listener, QPState, RefusedError
+from rdmaqp import AccessFlag, Connection, ConnectionLostError, Exchange, Listener, QPState, RefusedError
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,8 @@ def test_recover_by_hand(
         qp.post(*(rdmaqp.Recv(region[64:128], wr_id=number) for number in range(8)))
 
     def work(exchange: Exchange, qp: rdmaqp.QueuePair) -> rdmaqp.Recovered:
-        agreed = exchange.agree(qp, timeout=PATIENCE, prepare=lambda: receives(qp), retry_cnt=5)
+        access = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE  # else it is REM_INV_REQ_ERR, whatever the key
+        agreed = exchange.agree(qp, timeout=PATIENCE, prepare=lambda: receives(qp), retry_cnt=5, access=access)
         if qp is ends[0]:
             wrong = rdmaqp.RemoteMemory(region.addr, 8, region.rkey ^ 0xFFFF00)
             qp.post(rdmaqp.Send(region[0:8], wr_id=11), rdmaqp.Write(region[0:8], wrong, wr_id=12),
@@ -120,6 +121,7 @@ def test_recover_by_hand(
     here, there = results
     assert here.cause.status_name == "REM_ACCESS_ERR"
     assert [one.wr_id for one in here.reaped.sends] == [12, 13]
+    assert here.unknown == ()  # the peer itself said no
     assert [wc.wr_id for wc in here.reaped.completions if wc.opcode_name == "SEND"] == [11]
     assert len(there.reaped.completions) == 1  # message 11
     assert [(one.qp is qp) is not successor for one, qp in zip(results, ends, strict=True)] == [True, True]
@@ -149,7 +151,7 @@ def fault_rkey(connection: Connection) -> None:
     connection.qp.write(region[0:8], rdmaqp.RemoteMemory(region.addr, 8, region.rkey ^ 0xFFFF00), wr_id=0)
 
 
-FAULTS = {"moved to ERR": fault_error, "a wrong rkey": fault_rkey}
+FAULTS = {"moved to ERR": fault_error, "a write that is refused": fault_rkey}
 
 
 @pytest.mark.parametrize("who", ["sender", "receiver"])
