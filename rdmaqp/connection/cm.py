@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rdmaqp.connection.cm_link import CMLink, LinkOptions, worded
 from rdmaqp.connection.dialing import resolve
-from rdmaqp.connection.sockets import Deadline, address_text, check_port
+from rdmaqp.connection.sockets import AddressError, Deadline, address_text, check_port
 from rdmaqp.errors import RdmaqpError, VerbsError
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.cm import MAX_CONNECT_DATA, MAX_REJECT_DATA, CMEventType
@@ -46,7 +46,13 @@ def place_of(host: str, port: int, deadline: Deadline, flags: int = 0) -> Place:
 
 def _scope(host: str) -> int:
     zone = host.partition("%")[2]
-    return int(zone) if zone.isdecimal() else socket.if_nametoindex(zone) if zone else 0
+    if not zone or zone.isdecimal():
+        return int(zone or 0)
+    try:
+        return socket.if_nametoindex(zone)
+    except OSError as error:
+        text = f"{host}: this machine has no net device {zone!r}\nthose that it has: ip link"
+        raise AddressError(text, error.errno) from error
 
 
 @checked(LinkOptions)

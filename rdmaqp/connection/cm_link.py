@@ -59,7 +59,11 @@ class LinkOptions:
     min_rnr_timer: int = 12
 
     def within(self, most: int) -> LinkOptions:
-        """The same, where private data has *most* bytes at most. Raises ValueError: a value is outside its range."""
+        """The same, where private data has *most* bytes at most. Raises ValueError, and TypeError for no callable."""
+        for name in ("prepare", "create"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} is {given!r}; expected something to call, or None")
         for name, last in _RANGES.items():
             if not 0 <= getattr(self, name) <= last:
                 raise ValueError(f"{name} is 0…{last}, not {getattr(self, name)}")
