@@ -10,7 +10,8 @@ import ipaddress
 import socket
 from typing import Any, NamedTuple
 
-from rdmaqp.connection.cm_link import CMLink, LinkOptions, worded
+from rdmaqp.connection.cm_link import CMLink, worded
+from rdmaqp.connection.cm_options import LinkOptions
 from rdmaqp.connection.dialing import resolve
 from rdmaqp.connection.sockets import AddressError, Deadline, address_text, check_port
 from rdmaqp.errors import RdmaqpError, VerbsError
@@ -66,7 +67,7 @@ def cm_connect(host: str, port: int, *, timeout: float | None = 10.0, **options:
         host: the address of an RDMA device's net device, or a name that has one.
         port: rdma_cm's own, 1…65535; TCP's are not taken by it (on iWARP they are the same).
         timeout: seconds for all of it; ``None`` waits as long as the kernel does.
-        options: those of :class:`~rdmaqp.connection.cm_link.LinkOptions`: ``prepare``, ``create``, ``private_data``,
+        options: those of :class:`~rdmaqp.connection.cm_options.LinkOptions`: ``prepare``, ``create``, ``private_data``,
             ``qp_access_flags``, ``responder_resources``, ``initiator_depth``, ``retry_count``, ``rnr_retry_count``,
             ``min_rnr_timer``.
 
@@ -117,7 +118,7 @@ def _answer(link: CMLink, options: LinkOptions) -> None:
     try:
         link._to_rts(options, None, None)
     except RdmaqpError as error:
-        link._id.reject(told(error), link.peer)
+        link._reject(told(error))
         raise
     link._id.establish(link.peer)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from rdmaqp.connection.cm import Place, fitting, place_of, told
-from rdmaqp.connection.cm_link import CMLink, LinkOptions, worded
+from rdmaqp.connection.cm_link import CMLink, worded
+from rdmaqp.connection.cm_options import LinkOptions
 from rdmaqp.connection.cm_words import failure
 from rdmaqp.connection.sockets import Deadline, address_text
 from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
@@ -74,7 +76,7 @@ class CMRequest:
             link._init(options)
             link._to_rts(options, served, asked)
         except Exception as error:
-            link._id.reject(told(error), self.peer)
+            link._reject(told(error))
             raise
         param = link._param(options) | {"responder_resources": served, "initiator_depth": asked}
         link._id.accept(param, options.private_data, self.peer)
@@ -93,7 +95,8 @@ class CMRequest:
     def close(self) -> None:
         """Reject, where it is not answered yet."""
         if self._link is not None:
-            self.reject()
+            with suppress(VerbsError):  # he has given up meanwhile
+                self.reject()
 
     def __enter__(self) -> Self:
         return self

@@ -106,10 +106,13 @@ def spoken(data: bytes) -> str:
 def explained(error: VerbsError, place: str) -> VerbsError:
     """*error*, of a call of librdmacm's, with what its number means at *place*."""
     number = error.errno or 0
+    notes: tuple[str, ...]
     if error.verb in ("rdma_bind_addr", "rdma_listen"):
         notes = _of_listening(number, place)
     elif error.verb == "rdma_resolve_addr" and number in (errno.ENODEV, errno.EADDRNOTAVAIL):
         notes = _WHY[CMEventType.ADDR_ERROR, errno.ENODEV]
+    elif error.verb == "rdma_accept" and number == errno.EINVAL:
+        notes = ("the client may have given up meanwhile",)
     else:
         notes = _ANY.get(number, ())
     error.notes = (*error.notes, *notes)

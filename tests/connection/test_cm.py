@@ -11,7 +11,7 @@ import pytest
 import rdmaqp
 from rdmaqp import CMEventType, DeviceError
 from rdmaqp.connection.cm import fitting, place_of, told
-from rdmaqp.connection.cm_link import LinkOptions
+from rdmaqp.connection.cm_options import LinkOptions
 from rdmaqp.connection.cm_words import explained, failure, spoken
 from rdmaqp.connection.sockets import AddressError, Deadline
 from rdmaqp.errors import VerbsError

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from build_module import load_build_ffi
 from null_side import QPState, calls, error_of, rdmaqp, said
 
 from rdmaqp.verbs import cm
@@ -15,7 +16,8 @@ from rdmaqp.verbs import cm
 if TYPE_CHECKING:
     from conftest import Null
 
-SOURCE = Path(__file__).parents[1] / "stub" / "cm" / "librdmacm.c"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "tests" / "stub" / "cm" / "librdmacm.c"
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +105,11 @@ def test_who_fails_says_why_to_the_peer(null: Null, librdmacm: Path, settings: d
     assert came["error"]["type"] == "LookupError"
     assert "reject no memory today" in came["log"]
     assert opened(came["log"]) == (0, 0)
+
+
+def test_without_the_header_it_compiles_too() -> None:
+    build_ffi = load_build_ffi()
+    text = "".join((ROOT / build_ffi.FOLDER / name).read_text() for name in build_ffi.C_FILES)
+    assert "rdma_get_cm_event" in text
+    good, output = build_ffi.compiles(f'#define RDMAQP_WITHOUT_CM\n#define RDMAQP_VERSION "0"\n{text}')
+    assert good, output
