@@ -13,6 +13,7 @@ PACKAGES=(
     "gcc                builds the compiled half"
     "libc6-dev          builds the compiled half"
     "libibverbs-dev     builds the compiled half (infiniband/verbs.h)"
+    "librdmacm-dev      connections by rdma_cm (rdma/rdma_cma.h)"
     "ibverbs-providers  the device drivers' user half, rxe's among them"
     "ibverbs-utils      ibv_devinfo, and ibv_rc_pingpong to talk to"
     "iproute2           rdma and ip, which make the Soft-RoCE device"

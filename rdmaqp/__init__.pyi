@@ -12,6 +12,24 @@ from .connection.aio_listener import (
 from .connection.aio_listener import (
     listen as listen,
 )
+from .connection.cm import (
+    cm_connect as cm_connect,
+)
+from .connection.cm_link import (
+    CMLink as CMLink,
+)
+from .connection.cm_listener import (
+    CMListener as CMListener,
+)
+from .connection.cm_listener import (
+    CMRequest as CMRequest,
+)
+from .connection.cm_listener import (
+    cm_listen as cm_listen,
+)
+from .connection.cm_words import (
+    CMError as CMError,
+)
 from .connection.connection import (
     Connection as Connection,
 )
@@ -113,6 +131,9 @@ from .model.attributes import (
 )
 from .model.attributes import (
     QPAttr as QPAttr,
+)
+from .model.cm import (
+    CMEventType as CMEventType,
 )
 from .model.endpoint import (
     Endpoint as Endpoint,

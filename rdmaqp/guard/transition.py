@@ -23,6 +23,10 @@ RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
 _RC, _DRIVER = QPType.RC, QPType.DRIVER
 _CUR_STATE = int(AttrMask.CUR_STATE)
 _BY_CM = frozenset({RTR, RTS, SQD})
+_BY_CM_FIX = (
+    "connect by rdma_cm: rdmaqp.cm_connect(host, port) and rdmaqp.cm_listen(port, host), link.disconnect(); in C "
+    "rdma_connect, rdma_accept, rdma_disconnect"
+)
 
 #: Arrows that some drivers lack: on a driver that nobody knows they are worth a warning.
 _NOT_EVERYWHERE = frozenset({(RTS, SQD), (SQD, SQD), (SQD, RTS), (SQE, RTS)})
@@ -109,8 +113,7 @@ def _iwarp(case: Case, goal: QPState) -> None:
     if goal in _BY_CM:
         what = "closes the connection" if goal is SQD else "needs a stream, which the connection manager sets up"
         case.report.find("transition-needs-cm", "qp_state", f"on iWARP {goal.name} {what}", given=goal.name,
-                         allowed="INIT, ERR", fix="use rdma_cm (rdma_connect, rdma_accept, rdma_disconnect)",
-                         source=_IWARP_SOURCE)
+                         allowed="INIT, ERR", fix=_BY_CM_FIX, source=_IWARP_SOURCE)
     elif goal is not ERR and case.rule is None and case.type is not None and case.state is not None:
         _illegal(case, case.type, case.state, goal)
 

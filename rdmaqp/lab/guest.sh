@@ -50,6 +50,8 @@ wait_for_port() {
 soft_roce() {
     say "stage loading rdma_rxe"
     step modprobe -a ib_uverbs rdma_rxe veth overlay
+    # For connections by rdma_cm; a kernel may come without it.
+    ! modprobe --dry-run --quiet rdma_ucm || step modprobe rdma_ucm
     say "stage making the network link"
     if [[ $host == alone ]]; then
         own_link

@@ -20,21 +20,30 @@ struct device {
 static struct device *devices;
 static struct registry contexts;
 
+static void set_transport(struct device *device)
+{
+	const char *name = device->ibv.name;
+
+	device->ibv.transport_type = (enum ibv_transport_type)setting_number(name, "TRANSPORT", 0, IBV_TRANSPORT_IB);
+}
+
 static struct device *device_named(const char *name)
 {
 	struct device **link, *device;
 	int index = 0;
 
 	for (link = &devices; *link; link = &(*link)->next, index++)
-		if (!strcmp((*link)->ibv.name, name))
+		if (!strcmp((*link)->ibv.name, name)) {
+			set_transport(*link);
 			return *link;
+		}
 	device = calloc(1, sizeof(*device));
 	if (!device)
 		abort();
 	device->index = index;
 	device->ibv.node_type = IBV_NODE_CA;
-	device->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(device->ibv.name, sizeof(device->ibv.name), "%s", name);
+	set_transport(device);
 	snprintf(device->ibv.dev_name, sizeof(device->ibv.dev_name), "uverbs%d", index);
 	snprintf(device->ibv.dev_path, sizeof(device->ibv.dev_path), "/sys/class/infiniband_verbs/uverbs%d", index);
 	snprintf(device->ibv.ibdev_path, sizeof(device->ibv.ibdev_path), "/sys/class/infiniband/%s", name);

@@ -12,6 +12,7 @@
  *   DEVICES             names, by comma                                   null0
  *   NO_DEVICES          1: an empty list
  *   PORTS               how many ports                                    1
+ *   TRANSPORT           a number of enum ibv_transport_type               0 (InfiniBand, RoCE)
  *   MAX_QP_RD_ATOM, MAX_QP_INIT_RD_ATOM, MAX_QP_WR, MAX_SGE, MAX_CQE, …    any int of ibv_device_attr, in capitals
  *                                                                         (device.c has the defaults)
  *   MAX_MW              0: there are no memory windows                    0
