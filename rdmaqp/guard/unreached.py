@@ -9,7 +9,7 @@ from rdmaqp.errors import errno_name
 from rdmaqp.guard.report import shown
 from rdmaqp.guard.scene import SOFTWARE
 from rdmaqp.host.answers import Unknown
-from rdmaqp.host.network import Neighbour, NetDevice, NoDevice, NoRoute
+from rdmaqp.host.network import Neighbour, NetDevice, NoDevice, NoRoute, Route
 from rdmaqp.model.attributes import GlobalRoute
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def judge(scene: Scene, sheet: Sheet, number: int) -> None:
         return
     elif number == errno.ETIMEDOUT:
         _neighbour(scene, sheet)
+        _route_of_a_timeout(scene, sheet)
     elif number == errno.ENODEV:
         _net_device(scene, sheet)
     else:
@@ -54,7 +55,7 @@ def _rule_out(scene: Scene, sheet: Sheet, number: int) -> None:
         sheet.add(cause, "ruled-out", later + more)
     if number != errno.ETIMEDOUT:
         sheet.rule_out(("neighbour-unresolved",), "an unanswered neighbour is ETIMEDOUT, after a second")
-    if number in (errno.ETIMEDOUT, errno.ENODATA):
+    if number == errno.ENODATA:
         sheet.rule_out(("route-missing",), "a missing route is ENETUNREACH or EHOSTUNREACH, at once")
 
 
@@ -91,6 +92,21 @@ def _neighbour(scene: Scene, sheet: Sheet) -> None:
     if scene.roce is None:
         sheet.add("firmware-refused", "likely", "should the port be InfiniBand, a command of the firmware timed out: "
                   "see dmesg")
+
+
+def _route_of_a_timeout(scene: Scene, sheet: Sheet) -> None:
+    """IPv4 without a route times out too: the look-up is tied to the net device, and takes all to be on its link."""
+    way = scene.machine.route if scene.machine is not None else None
+    if scene.target is not None and not scene.target.is_ipv4_mapped:
+        sheet.rule_out(("route-missing",), "a missing IPv6 route is ENETUNREACH or EHOSTUNREACH, at once")
+    elif isinstance(way, NoRoute):
+        sheet.add("route-missing", "likely", f"this machine has no route to {scene.way} ({way.why}), so the kernel "
+                  f"looked for it on the link itself. `ip route get {_destination(scene)}`")
+    elif isinstance(way, Route):
+        sheet.rule_out(("route-missing",), f"this machine has one: {scene.machine}")
+    elif scene.roce is not False:
+        sheet.add("route-missing", "likely", "or there is no route: an IPv4 address is then looked for on the net "
+                  f"device's own link, where nobody answers. `ip route get {_destination(scene)}`")
 
 
 def _by_device(scene: Scene) -> str:

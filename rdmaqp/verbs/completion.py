@@ -150,7 +150,7 @@ class CompletionQueue(Resource):
         came = f"{completions.count} of {at_least} completions came; then " if completions.count else ""
         raise DeadlineError(came + self._nothing_came(timeout))
 
-    def take(self, qp_num: int, kinds: int, slice_ns: int = 0) -> list[WorkCompletion]:
+    def _take(self, qp_num: int, kinds: int, slice_ns: int = 0) -> list[WorkCompletion]:
         """Completions of queue pair *qp_num* alone, within a slice of time, 64 at most; others' are held for who polls.
 
         *kinds*: 1 of sends, 2 of receives, 3 both. The opcode of one that failed is

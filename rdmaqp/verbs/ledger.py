@@ -64,7 +64,7 @@ class Ledger:
         return [(cq, kind) for cq, kind in ((qp.send_cq, SENDS), (qp.recv_cq, RECEIVES)) if kind & self.kinds]
 
     def _take(self, cq: CompletionQueue, kinds: int, slice_ns: int) -> bool:
-        found = cq.take(self.qp.qp_num, kinds, slice_ns)
+        found = cq._take(self.qp.qp_num, kinds, slice_ns)
         for wc in found:
             if wc.wr_id >> 16 == _MARK and not wc.opcode & WCOpcode.RECV:
                 self._marker_came = self._marker_came or wc.wr_id == self.marker

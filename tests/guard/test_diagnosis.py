@@ -117,10 +117,20 @@ def test_a_timeout_at_rtr_on_roce_is_the_neighbour_whatever_else_is_wrong(
 ) -> None:
     found = failing(rtr(driver=driver, **spoilt), errno.ETIMEDOUT)
     assert "neighbour-unresolved" in named(found)
-    assert named(found, "ruled-out") >= {
-        "path_mtu", "psn", "dest_qp_num", "lid", "mask", "transition", "rd_atomic", "route-missing"
-    }  # fmt: skip
+    assert named(found, "ruled-out") >= {"path_mtu", "psn", "dest_qp_num", "lid", "mask", "transition", "rd_atomic"}
     assert not named(found) & {"mask-missing", "transition-illegal", "mtu-over-active", "device-missing"}
+
+
+def test_ipv4_without_a_route_times_out_too() -> None:
+    """The look-up is tied to the net device, and takes the peer to be on its link (measured, 6.1 and 6.12)."""
+    def way(route: Route | NoRoute | Unknown) -> PathAnswers:
+        return PathAnswers(NetDevice("eth0", True, True, 1500), route, Neighbour("192.0.2.7", "eth0", "FAILED"))
+
+    ways = {Route("eth0"): "ruled-out", NoRoute("Network is unreachable"): "likely", Unknown("no ip"): "likely"}
+    for answer, standing in ways.items():
+        assert failing(rtr(), errno.ETIMEDOUT, way(answer))["route-missing"] == standing
+    six = rtr(ah_attr={"is_global": 1, "port_num": 1, "grh": {"dgid": "2001:db8::7", "sgid_index": 3}})
+    assert failing(six, errno.ETIMEDOUT)["route-missing"] == "ruled-out"
 
 
 def test_the_ruled_out_says_that_it_is_wrong_all_the_same() -> None:
@@ -186,7 +196,9 @@ def test_calls_that_look_nothing_up() -> None:
 def test_an_unknown_link_layer_leaves_both() -> None:
     request = rtr(driver=None)
     del request["port"], request["device"]
-    assert named(failing(request, errno.ETIMEDOUT)) == {"neighbour-unresolved", "firmware-refused"}
+    assert named(failing(request, errno.ETIMEDOUT)) == {
+        "neighbour-unresolved", "route-missing", "firmware-refused"
+    }  # fmt: skip
 
 
 def test_an_empty_slot_and_one_that_was_emptied() -> None:

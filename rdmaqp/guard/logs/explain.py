@@ -5,7 +5,6 @@ A log has little of the call: what it does not have is never judged, and named a
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +44,6 @@ _UNASKED_FIRMWARE = (
                                        "(its "
            "arguments, the process's rights, a driver older than the library)"),
 )
-_NO_ROUTE = ("or there is no route: an IPv4 address is then looked for on the net device's own link (measured on Linux "
-             "6.1 and 6.12), where nobody answers")  # fmt: skip
 #: Asked of an address vector, which only a call to RTR carries.
 _OF_VECTOR = frozenset({
     "grh-missing", "sgid-range", "sgid-empty", "sgid-driver", "sgid-netdev", "gid-family-mismatch", "dgid-invalid",
@@ -177,8 +174,6 @@ def _judged(request: Request, known: dict[str, Any], sheet: Sheet) -> str:
     if request.failed is not None:
         if request.attr is not None:
             _leave_open(report, request.failed.errno, decided, known)
-        if request.failed.errno == errno.ETIMEDOUT and request.attr is not None and _may_be_ipv4(known):
-            sheet.add("route-missing", "likely", _NO_ROUTE)
         _note(sheet, diagnose(request, report))
         return ""
     for finding in report.errors:
@@ -198,11 +193,6 @@ def _leave_open(report: Report, number: int, decided: frozenset[str], known: dic
     for rule in ANSWERS["modify"].get(number, {}):
         if rule not in decided and rule not in skipped and rule not in elsewhere:
             report.skip(rule, _NEEDS)
-
-
-def _may_be_ipv4(known: dict[str, Any]) -> bool:
-    ends = [known[name] for name in ("gid", "peer_gid") if isinstance(known.get(name), GID)]
-    return known.get("link") != "INFINIBAND" and all(end.is_ipv4_mapped for end in ends)
 
 
 def _note(sheet: Sheet, causes: tuple[Cause, ...]) -> None:
