@@ -76,7 +76,7 @@ def steps(link: CMLink) -> list[tuple[str, str]]:
 
 
 def kinds(link: CMLink, count: int) -> dict[str, rdmaqp.WorkCompletion]:
-    return {wc.opcode.name: wc for wc in reap(link.cq, count)}
+    return {wc.opcode_name: wc for wc in reap(link.cq, count)}
 
 
 def test_messages_private_data_and_history(listener: CMListener, beside: Callable[..., Future[Any]]) -> None:
