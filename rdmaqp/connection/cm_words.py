@@ -124,7 +124,7 @@ def _of_listening(number: int, place: str) -> tuple[str, ...]:
         return (f"{place} is taken by another program; who has it: rdma resource show cm_id", "choose another port")
     if number in (errno.ENODEV, errno.EADDRNOTAVAIL):
         return (
-            f"{place}: no RDMA device of this machine has this address; loopback addresses have none",
+            f"{place}: no RDMA device of this machine has this address",
             "`rdmaqp gids` lists the addresses that they have; \"\" listens on all of them",
         )
     return (f"{place} needs privileges: choose a port from 1024 on",) if number == errno.EACCES else ()

@@ -147,7 +147,7 @@ def test_what_is_told_of_an_error_fits_and_is_safe() -> None:
     ("verb", "number", "said"),
     [
         ("rdma_bind_addr", errno.EADDRINUSE, "192.0.2.1:7 is taken by another program"),
-        ("rdma_bind_addr", errno.ENODEV, "loopback addresses have none"),
+        ("rdma_bind_addr", errno.ENODEV, "no RDMA device of this machine has this address"),
         ("rdma_listen", errno.EACCES, "needs privileges"),
         ("rdma_resolve_addr", errno.ENODEV, "net device without an RDMA device"),
         ("rdma_resolve_addr", errno.ENETUNREACH, "there is no route to that network"),

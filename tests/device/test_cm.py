@@ -76,7 +76,7 @@ def steps(link: CMLink) -> list[tuple[str, str]]:
 
 
 def kinds(link: CMLink, count: int) -> dict[str, rdmaqp.WorkCompletion]:
-    return {wc.opcode.name: wc for wc in reap(link.cq, count)}
+    return {wc.opcode_name: wc for wc in reap(link.cq, count)}
 
 
 def test_messages_private_data_and_history(listener: CMListener, beside: Callable[..., Future[Any]]) -> None:
@@ -93,7 +93,7 @@ def test_messages_private_data_and_history(listener: CMListener, beside: Callabl
         for link in (server, client):
             assert link.qp.state is QPState.RTS
             assert steps(link) == UP
-            assert [one.outcome for one in link.qp.history] == ["taken"] * 4
+            assert [one.result for one in link.qp.history] == ["taken"] * 4
             assert link.connected
         for number in range(4):
             there.send(client, pattern(number))
@@ -117,13 +117,13 @@ def test_messages_private_data_and_history(listener: CMListener, beside: Callabl
 
 def test_depths_are_the_smaller_and_reads_run(listener: CMListener, beside: Callable[..., Future[Any]]) -> None:
     server, client = both(
-        listener, beside, {"responder_resources": 2, "initiator_depth": 3},
-        {"responder_resources": 7, "initiator_depth": 4},
-    )  # fmt: skip
+        listener, beside, {"responder_resources": 8, "initiator_depth": 1},
+        {"responder_resources": 2, "initiator_depth": 4},
+    )  # fmt: skip - powers of two: rxe rounds others up
     with server, client:
         mask = rdmaqp.AttrMask.MAX_QP_RD_ATOMIC | rdmaqp.AttrMask.MAX_DEST_RD_ATOMIC
         asked = [link.qp.query(mask) for link in (server, client)]
-        assert [(attr.max_dest_rd_atomic, attr.max_rd_atomic) for attr in asked] == [(2, 3), (3, 2)]
+        assert [(attr.max_dest_rd_atomic, attr.max_rd_atomic) for attr in asked] == [(4, 1), (1, 4)]
         remote = server.pd.alloc_mr(SIZE, rdmaqp.AccessFlag.LOCAL_WRITE | rdmaqp.AccessFlag.REMOTE_READ)
         remote.buffer[:] = pattern(5)
         local = client.pd.alloc_mr(SIZE)
@@ -193,7 +193,7 @@ def test_ends_of_ones_own_making(
 
 def test_an_address_that_nobody_has() -> None:
     with pytest.raises((CMError, rdmaqp.DeadlineError)) as caught:
-        rdmaqp.cm_connect("192.0.2.77", 7471, timeout=6)
+        rdmaqp.cm_connect("192.0.2.77", 7471, timeout=4)
     assert "the next hop does not answer" in str(caught.value) or "no route" in str(caught.value), str(caught.value)
 
 
@@ -207,8 +207,8 @@ def test_listening_where_it_cannot(listener: CMListener) -> None:
     with pytest.raises(rdmaqp.VerbsError, match="is taken by another program") as caught:
         rdmaqp.cm_listen(listener.port, ADDRESS)
     assert caught.value.verb in ("rdma_bind_addr", "rdma_listen")
-    with pytest.raises(rdmaqp.VerbsError, match="loopback addresses have none"):
-        rdmaqp.cm_listen(0, "127.0.0.1")
+    with pytest.raises(rdmaqp.VerbsError, match="no RDMA device of this machine has this address"):
+        rdmaqp.cm_listen(0, "198.51.100.1")
     with rdmaqp.cm_listen(0, "") as everywhere:
         assert everywhere.port
 
