@@ -11,10 +11,10 @@ from pathlib import Path
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_api_in_25_lines(tmp_path: Path) -> None:
-    section = README.read_text().split("## The API in 25 lines")[1]
+def test_the_api_in_20_lines(tmp_path: Path) -> None:
+    section = README.read_text().split("## The API in 20 lines")[1]
     code = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
-    assert 20 <= len(code.strip().splitlines()) <= 30
+    assert 15 <= len(code.strip().splitlines()) <= 25
     program = tmp_path / "two_ends.py"
     program.write_text(code)
     command = [sys.executable, str(program)]
