@@ -204,7 +204,8 @@ def cm_listen(port: int, host: str, *, backlog: int = BACKLOG) -> CMListener:
 
     Args:
         port: rdma_cm's own, 0…65535; 0 takes a free one, see :attr:`CMListener.port`.
-        host: which of this machine's addresses; ``""`` is all of them, IPv4 and IPv6.
+        host: which of this machine's addresses; ``""`` is all of them, IPv4 and IPv6. 127.0.0.1 can be bound, and no
+            peer reaches it.
         backlog: requests that may wait to be taken.
 
     Raises:

@@ -109,7 +109,7 @@ def explained(error: VerbsError, place: str) -> VerbsError:
     notes: tuple[str, ...]
     if error.verb in ("rdma_bind_addr", "rdma_listen"):
         notes = _of_listening(number, place)
-    elif error.verb == "rdma_resolve_addr" and number in (errno.ENODEV, errno.EADDRNOTAVAIL):
+    elif error.verb in ("rdma_resolve_addr", "rdma_resolve_route") and number in (errno.ENODEV, errno.EADDRNOTAVAIL):
         notes = _WHY[CMEventType.ADDR_ERROR, errno.ENODEV]
     elif error.verb == "rdma_accept" and number == errno.EINVAL:
         notes = ("the client may have given up meanwhile",)
