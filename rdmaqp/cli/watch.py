@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from rdmaqp.cli.arguments import within
-from rdmaqp.cli.console import out, plain_table, print_json
+from rdmaqp.cli.console import err, out, plain_table, print_json
+from rdmaqp.cli.watch_events import DeviceEvents, named, told
 from rdmaqp.errors import DeviceError, RdmaqpError
 from rdmaqp.host import resources, sysfs
 from rdmaqp.host.answers import Refused, Unknown
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from rdmaqp.host.resources import Change, QueuePairView
+    from rdmaqp.verbs.events import AsyncEvent
 
 DESCRIPTION = """Shows every queue pair that the kernel knows (`rdma resource show qp`): number, type, state, packet
 numbers, peer, process; on a terminal as a table that is drawn anew, otherwise a line for each that is there and for
-each change, of a queue pair or of a port's state. What comes and goes within one interval is not seen. Ctrl-C ends
-it."""
+each change, of a queue pair or of a port's state, and for each event of a device (a queue pair's own events go to its
+process alone). What comes and goes within one interval is not seen. Ctrl-C ends it."""
 
 COLOURS = {
     "RESET": "white", "INIT": "yellow", "RTR": "cyan", "RTS": "green", "SQD": "blue", "SQE": "magenta",
@@ -83,11 +85,15 @@ def run(args: argparse.Namespace) -> int:
             out.print(_table(shown, {}))
             out.print(Text(_count(shown), "dim"))
         return 0
-    watching = Lines(chosen, as_json=args.json) if args.json or not out.is_terminal else Screen(chosen)
-    try:
-        watching.run(there, args.interval)
-    except KeyboardInterrupt:
-        return 0  # that is how it ends
+    with DeviceEvents(args.device) as heard:
+        as_lines = args.json or not out.is_terminal
+        watching = Lines(chosen, heard, as_json=args.json) if as_lines else Screen(chosen, heard)
+        for name, why in heard.deaf.items():
+            err.print(Text(f"events of {name} are not heard: {why}"), style="dim", soft_wrap=True)
+        try:
+            watching.run(there, args.interval)
+        except KeyboardInterrupt:
+            return 0  # that is how it ends
     return 0
 
 
@@ -149,8 +155,8 @@ class Chosen:
 class Lines:
     """A line for each that is there, and for each change: for a log, a pipe, a program."""
 
-    def __init__(self, chosen: Chosen, *, as_json: bool) -> None:
-        self._chosen, self._as_json = chosen, as_json
+    def __init__(self, chosen: Chosen, heard: DeviceEvents, *, as_json: bool) -> None:
+        self._chosen, self._heard, self._as_json = chosen, heard, as_json
 
     def run(self, there: list[QueuePairView], interval: float) -> None:
         """Until it is interrupted, or nobody reads."""
@@ -164,6 +170,8 @@ class Lines:
             now, ports_now = self._chosen.now(), self._chosen.ports()
             for port, was, state in moved_ports(ports, ports_now):
                 self._port(port, was, state)
+            for name, event in self._heard.poll():
+                self._event(name, event)
             for change in resources.changes(there, now):
                 if self._chosen.tells(change):
                     self._tell(change.what, change.queue_pair, change.was)
@@ -177,6 +185,14 @@ class Lines:
         else:
             out.print(Text.assemble(time.strftime("%H:%M:%S "), _port_told(port, was, state)), soft_wrap=True)
 
+    def _event(self, device: str, event: AsyncEvent) -> None:
+        if self._as_json:
+            line = {"time": round(time.time(), 3), "what": "event", "device": device, "event": named(event),
+                    "port": event.port_num}  # fmt: skip
+            print(json.dumps(line))
+        else:
+            out.print(Text.assemble(time.strftime("%H:%M:%S "), told(device, event)), soft_wrap=True)
+
     def _tell(self, what: str, each: QueuePairView, was: str | None) -> None:
         if self._as_json:
             told: dict[str, Any] = {"time": round(time.time(), 3), "what": what, **asdict(each)}
@@ -188,8 +204,8 @@ class Lines:
 class Screen:
     """A table on a terminal, drawn anew; below it the last changes."""
 
-    def __init__(self, chosen: Chosen) -> None:
-        self._chosen = chosen
+    def __init__(self, chosen: Chosen, heard: DeviceEvents) -> None:
+        self._chosen, self._heard = chosen, heard
         self._fresh: dict[tuple[str, int, int | None], tuple[float, str]] = {}
         self._last: deque[Text] = deque(maxlen=_LISTED)
 
@@ -204,6 +220,8 @@ class Screen:
                 now, ports_now = self._chosen.now(), self._chosen.ports()
                 for change in moved_ports(ports, ports_now):
                     self._last.append(Text.assemble((time.strftime("%H:%M:%S "), "dim"), _port_told(*change)))
+                for name, event in self._heard.poll():
+                    self._last.append(Text.assemble((time.strftime("%H:%M:%S "), "dim"), told(name, event)))
                 self.note(there, now)
                 there, ports = now, ports_now
                 live.update(self._picture(there), refresh=True)

@@ -127,7 +127,7 @@ def test_the_screen_marks_what_has_changed(monkeypatch: pytest.MonkeyPatch, caps
     import argparse
 
     asked = argparse.Namespace(device=[], pid=[], process=[], state=[], type=[])
-    screen = watch.Screen(watch.Chosen(asked))
+    screen = watch.Screen(watch.Chosen(asked), watch.DeviceEvents())
     before = [QueuePairView("rxe0", 1, 17, "RC", "INIT", pid=41, process="python")]
     after = [QueuePairView("rxe0", 1, 17, "RC", "RTR", pid=41, process="python"),
              QueuePairView("rxe0", 1, 18, "RC", "RESET", pid=41, process="python")]  # fmt: skip

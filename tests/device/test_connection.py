@@ -231,7 +231,7 @@ def test_a_hundred_recoveries_in_a_row(device_name: str, figures: Figures) -> No
         figures.check(reader.finish(), number)
         assert client.recoveries == server.recoveries == 100
     assert after[:2] == before[:2]
-    assert after[2] - before[2] < 500  # pages: 2 MB
+    assert after[2] - before[2] < 1500  # 6 MB: two huge pages that an allocator may get meanwhile are 1024 pages
 
 
 def receive_for_ever(port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import rdmaqp
 from device.rc_ends import End
 from rdmaqp import cli
+from rdmaqp.cli.watch_events import DeviceEvents, named
 from rdmaqp.host import sysfs
 from rdmaqp.host.resources import changes, queue_pairs
 
@@ -82,6 +84,17 @@ def own_device() -> Iterator[str]:
         yield "rxe9"
     finally:
         run("rdma link delete rxe9; ip link delete dv0")
+
+
+def test_watch_hears_the_device(own_device: str) -> None:
+    with DeviceEvents([own_device]) as heard:
+        assert heard.deaf == {}
+        run("ip link set dv0 down")
+        end, found = time.monotonic() + 30, set()
+        while "PORT_ERR" not in found and time.monotonic() < end:
+            found |= {named(event) for name, event in heard.poll() if name == own_device and event.port_num == 1}
+            time.sleep(0.1)
+        assert "PORT_ERR" in found
 
 
 def test_doctor_names_mistakes(own_device: str, capsys: pytest.CaptureFixture[str]) -> None:
