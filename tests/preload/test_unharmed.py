@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,16 @@ def test_its_end_is_the_programs(words: list[str], status: int, programs: Path, 
     assert guard(null_device, "--quiet", "--", programs / "linked", *words).returncode == status
 
 
+@pytest.fixture
+def minded() -> Iterator[None]:
+    """What is started does not ignore SIGHUP, as it would where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.usefixtures("minded")
 def test_signals_are_passed_on(number: int, programs: Path, null_device: NullDevice) -> None:
     with started(null_device, "--", programs / "linked", "wait") as process:
         assert process.stdout is not None
