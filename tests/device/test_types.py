@@ -136,8 +136,11 @@ def test_a_receive_without_room_for_the_header_takes_no_datagram(
     for wr_id in (3, 4):
         asker.send(filled(pd, 1, 100), to=asker.destination(records[1]), wr_id=wr_id)
     found: dict[int, rdmaqp.WorkCompletion] = {}
-    while 2 not in found and 1 not in found:
-        found |= {wc.wr_id: wc for wc in cq.wait(timeout=PATIENCE)}
+    try:
+        while 2 not in found and 1 not in found:
+            found |= {wc.wr_id: wc for wc in cq.wait(timeout=5)}
+    except rdmaqp.DeadlineError:
+        assert {3, 4} <= found.keys()  # 6.12 drops both, and the short receive stays the next; 6.1 passes it over
     assert 1 not in found or not found[1].ok
 
 
