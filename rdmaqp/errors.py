@@ -30,6 +30,10 @@ def errno_name(number: int) -> str:
 class RdmaqpError(Exception):
     """The base of every error that rdmaqp raises by itself."""
 
+    def headline(self) -> str:
+        """The first line, complete by itself."""
+        return str(self).partition("\n")[0]
+
 
 class GuardError(RdmaqpError, ValueError):
     """The guard refused a call; the native call was not made.

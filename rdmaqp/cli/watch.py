@@ -183,7 +183,7 @@ class Lines:
             told = {"time": round(time.time(), 3), "what": "port", "port": port, "was": was, "state": state}
             print(json.dumps(told))
         else:
-            out.print(Text.assemble(time.strftime("%H:%M:%S "), _port_told(port, was, state)), soft_wrap=True)
+            out.print(_now(_port_told(port, was, state)), soft_wrap=True)
 
     def _event(self, device: str, event: AsyncEvent) -> None:
         if self._as_json:
@@ -191,14 +191,14 @@ class Lines:
                     "port": event.port_num}  # fmt: skip
             print(json.dumps(line))
         else:
-            out.print(Text.assemble(time.strftime("%H:%M:%S "), told(device, event)), soft_wrap=True)
+            out.print(_now(told(device, event)), soft_wrap=True)
 
     def _tell(self, what: str, each: QueuePairView, was: str | None) -> None:
         if self._as_json:
             told: dict[str, Any] = {"time": round(time.time(), 3), "what": what, **asdict(each)}
             print(json.dumps(told | ({"was": was} if was else {}), ensure_ascii=False))
         else:
-            out.print(Text.assemble(time.strftime("%H:%M:%S "), _told(what, each, was)), soft_wrap=True)
+            out.print(_now(_told(what, each, was)), soft_wrap=True)
 
 
 class Screen:
@@ -219,9 +219,9 @@ class Screen:
                 time.sleep(interval)
                 now, ports_now = self._chosen.now(), self._chosen.ports()
                 for change in moved_ports(ports, ports_now):
-                    self._last.append(Text.assemble((time.strftime("%H:%M:%S "), "dim"), _port_told(*change)))
+                    self._last.append(_now(_port_told(*change)))
                 for name, event in self._heard.poll():
-                    self._last.append(Text.assemble((time.strftime("%H:%M:%S "), "dim"), told(name, event)))
+                    self._last.append(_now(told(name, event)))
                 self.note(there, now)
                 there, ports = now, ports_now
                 live.update(self._picture(there), refresh=True)
@@ -231,8 +231,7 @@ class Screen:
         clock = time.monotonic()
         for change in resources.changes(before, now):
             if self._chosen.tells(change):
-                self._last.append(Text.assemble((time.strftime("%H:%M:%S "), "dim"),
-                                                _told(change.what, change.queue_pair, change.was)))  # fmt: skip
+                self._last.append(_now(_told(change.what, change.queue_pair, change.was)))
                 self._fresh[change.queue_pair.key] = (clock, change.was or "new")
         self._fresh = {key: mark for key, mark in self._fresh.items() if clock - mark[0] < _FRESH}
 
@@ -249,6 +248,11 @@ def moved_ports(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, 
     names = dict.fromkeys((*before, *now))
     states = ((name, before.get(name, "absent"), now.get(name, "gone")) for name in names)
     return [(name, was, state) for name, was, state in states if before.get(name) != now.get(name)]
+
+
+def _now(text: Text) -> Text:
+    """*text*, with the time before it."""
+    return Text.assemble((time.strftime("%H:%M:%S "), "dim"), text)
 
 
 def _port_told(port: str, was: str, state: str) -> Text:

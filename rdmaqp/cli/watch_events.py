@@ -49,7 +49,7 @@ class DeviceEvents:
             try:
                 self._open[name] = self._stack.enter_context(device.open(name))
             except (DeviceError, VerbsError) as error:
-                self.deaf[name] = str(error).split("\n", 1)[0]
+                self.deaf[name] = error.headline()
 
     def poll(self) -> list[tuple[str, AsyncEvent]]:
         """The device's name and the event, of all that have come. A device that cannot be read is heard no more."""
@@ -59,7 +59,7 @@ class DeviceEvents:
                 while (event := context.async_events.poll()) is not None:
                     found.append((name, event))
             except RdmaqpError as error:
-                self.deaf[name] = str(error).split("\n", 1)[0]
+                self.deaf[name] = error.headline()
                 del self._open[name]
         return found
 

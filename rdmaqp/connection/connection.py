@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rdmaqp.connection.line import Arrival
     from rdmaqp.verbs.device import Context
 
+
 class Connection(Lasting):
     """Messages of up to *size* bytes over an RC queue pair, both ways, for one thread. See the module.
 

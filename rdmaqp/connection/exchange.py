@@ -195,6 +195,7 @@ class Exchange(Driven):
         """Wait until the peer is at the barrier *name*, too; as :meth:`Wire.barrier` says."""
         self._drive(self.talk.meet(name), Deadline(timeout))
 
+
 class Listener(WireListener[Exchange]):
     """A TCP port on which a server waits for the clients of our exchange, as :class:`WireListener` says.
 

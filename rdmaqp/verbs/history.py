@@ -115,7 +115,7 @@ class Historian(Pausing):
         else:  # the error itself would keep its frames
             number = error.errno if isinstance(error, VerbsError) else None
             result: Literal["refused", "failed"] = "refused" if isinstance(error, GuardError) else "failed"
-            attempt = Attempt(began, took, start, attr, mask, result, str(error).split("\n", 1)[0], number, asked)
+            attempt = Attempt(began, took, start, attr, mask, result, error.headline(), number, asked)
         self._attempts.append(attempt)
         if len(self.transitions) > REMEMBERED:  # of a life of many recoveries
             del self.transitions[0]

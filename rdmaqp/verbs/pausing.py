@@ -106,6 +106,6 @@ class Pausing(Draining):
         try:
             self._resume()
         except RdmaqpError as error:
-            why = error.report.errors[0].message if isinstance(error, GuardError) else str(error).splitlines()[0]
+            why = error.report.errors[0].message if isinstance(error, GuardError) else error.headline()
             return f"it stays in {self.last_state.name}: {why}"
         return "it is back in RTS"

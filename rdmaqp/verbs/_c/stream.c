@@ -52,7 +52,7 @@ static void before_post(const struct rdmaqp_stream *stream)
 		stream->stamps[stream->posted] = now_ns();
 }
 
-/* As post_batches(), one by one: what a message costs here is what a stream of small ones costs. */
+/* One by one: what a message costs here is what a stream of small ones costs. Stamps and marks are of these alone. */
 static int post_singly(struct rdmaqp_stream *stream, uint64_t left)
 {
 	struct rdmaqp_qp *qp = stream->chain->qp;
@@ -94,7 +94,6 @@ static int post_batches(struct rdmaqp_stream *stream, uint64_t left)
 		uint64_t signaled = number_sends(stream, n);
 		int result;
 
-		before_post(stream);
 		wrs[n - 1].next = NULL;
 		result = hand_sends(chain->qp, wrs, chain->slots, n, 0);
 		wrs[n - 1].next = next;
