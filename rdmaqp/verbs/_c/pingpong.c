@@ -159,19 +159,34 @@ static int rdmaqp_end_post_receives(struct rdmaqp_end *end)
 	return 0;
 }
 
-static int send_message(struct rdmaqp_end *end)
+/* An end in one call of the loop, with its request, which is made once: to clear one costs a tenth of a message. */
+struct side {
+	struct rdmaqp_end *end;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+};
+
+static void take_side(struct side *side, struct rdmaqp_end *end)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)end->send_buffer, .length = end->size, .lkey = end->send_lkey };
-	struct ibv_send_wr wr = {
-		.wr_id = SEND_ID, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+	side->end = end;
+	side->sge = (struct ibv_sge){
+		.addr = (uintptr_t)end->send_buffer, .length = end->size, .lkey = end->send_lkey,
+	};
+	side->wr = (struct ibv_send_wr){
+		.wr_id = SEND_ID, .sg_list = &side->sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 		.send_flags = end->send_flags | IBV_SEND_SIGNALED,
 	};
+}
+
+static int send_message(struct side *side)
+{
+	struct rdmaqp_end *end = side->end;
 	struct rdmaqp_slot slot = { .wr_id = SEND_ID, .signaled = 1 };
 
 	write_message(end);
 	if (!end->sent && end->initiator)
 		end->stamps[0] = now_ns();
-	if (hand_sends(end->pair, &wr, &slot, 1, 0))
+	if (hand_sends(end->pair, &side->wr, &slot, 1, 0))
 		return fail_verb(end, end->pair->verb, end->pair->error);
 	end->sent++;
 	return 0;
@@ -206,8 +221,9 @@ static int is_done(const struct rdmaqp_end *end)
 
 /* One turn: reap, answer. The number of completions, or -1 with end->failed. */
 __attribute__((flatten)) /* a tenth of a message's time */
-static int step(struct rdmaqp_end *end)
+static int step(struct side *side)
 {
+	struct rdmaqp_end *end = side->end;
 	struct ibv_wc wc[8];
 	int i, n = poll_inside(end->queue, 8, wc);
 
@@ -223,34 +239,34 @@ static int step(struct rdmaqp_end *end)
 		else if (took_receive(end, &wc[i]))
 			return -1;
 	}
-	if (is_to_send(end) && send_message(end))
+	if (is_to_send(end) && send_message(side))
 		return -1;
 	return n;
 }
 
-/* Sleep until either channel has an event or the time is over. */
-static int sleep_on(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t left)
+/* Sleep until a channel of the sides has an event or the time is over. */
+static int sleep_on(struct side *sides, int count, int64_t left)
 {
-	struct rdmaqp_end *side[2] = { a, b };
 	struct pollfd fds[2];
 	struct ibv_cq *whose;
-	int i, count = b ? 2 : 1;
+	int i;
 
 	for (i = 0; i < count; i++) {
-		int n, error = ibv_req_notify_cq(side[i]->queue->cq, 0);
+		struct rdmaqp_end *end = sides[i].end;
+		int n, error = ibv_req_notify_cq(end->queue->cq, 0);
 
 		if (error)
-			return fail_verb(side[i], "ibv_req_notify_cq", error);
-		fds[i] = (struct pollfd){ .fd = side[i]->queue->channel->fd, .events = POLLIN };
-		n = step(side[i]); /* what completed before the request raises no event */
+			return fail_verb(end, "ibv_req_notify_cq", error);
+		fds[i] = (struct pollfd){ .fd = end->queue->channel->fd, .events = POLLIN };
+		n = step(&sides[i]); /* what completed before the request raises no event */
 		if (n)
 			return n < 0 ? -1 : 0;
 	}
 	if (poll(fds, count, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
-		return fail_verb(a, "poll", errno);
+		return fail_verb(sides[0].end, "poll", errno);
 	for (i = 0; i < count; i++)
-		if (rdmaqp_take_event(side[i]->queue->channel, &whose) < 0)
-			return fail_verb(side[i], "ibv_get_cq_event", errno);
+		if (rdmaqp_take_event(sides[i].end->queue->channel, &whose) < 0)
+			return fail_verb(sides[i].end, "ibv_get_cq_event", errno);
 	return 0;
 }
 
@@ -262,9 +278,14 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 {
 	int64_t end = now_ns() + slice_ns;
 	unsigned int idle = 0;
+	struct side sides[2];
+	int count = b ? 2 : 1;
 
+	take_side(&sides[0], a);
+	if (b)
+		take_side(&sides[1], b);
 	for (;;) {
-		int n = step(a), m = b ? step(b) : 0;
+		int n = step(&sides[0]), m = b ? step(&sides[1]) : 0;
 
 		if (n < 0 || m < 0)
 			return -1;
@@ -276,7 +297,7 @@ static int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64
 
 			if (left <= 0)
 				return 0;
-			if (sleep_on(a, b, left))
+			if (sleep_on(sides, count, left))
 				return -1;
 		} else if (++idle % 512 == 0) {
 			sched_yield(); /* Soft-RoCE works in a thread, which may wait for this very processor */

@@ -44,42 +44,46 @@ static uint64_t number_sends(struct rdmaqp_stream *stream, uint32_t n)
 	return signaled;
 }
 
-static void before_post(const struct rdmaqp_stream *stream)
-{
-	if (stream->mark)
-		*stream->mark = (uint8_t)(stream->posted + 1);
-	if (stream->stamps)
-		stream->stamps[stream->posted] = now_ns();
-}
-
-/* One by one: what a message costs here is what a stream of small ones costs. Stamps and marks are of these alone. */
+/*
+ * One by one: what a message costs here is what a stream of small ones costs. Stamps and marks are of these alone. There
+ * is room for all of them, also in the account; only its head is told of each, since its completion may be there at once.
+ */
 static int post_singly(struct rdmaqp_stream *stream, uint64_t left)
 {
 	struct rdmaqp_qp *qp = stream->chain->qp;
+	struct rdmaqp_queue *sq = &qp->sq;
 	struct ibv_send_wr *wr = stream->chain->sends, *bad;
-	const unsigned int flags = wr->send_flags & ~(unsigned int)IBV_SEND_SIGNALED;
+	const unsigned int flags = wr->send_flags & ~(unsigned int)IBV_SEND_SIGNALED, all = qp->sq_sig_all;
+	const uint64_t first = stream->posted, end = first + left, to_head = sq->head - first;
+	uint64_t at, due = smaller(stream->signaled + stream->signal_every, stream->count);
+	int error = 0;
 
-	for (; left; left--) {
-		uint64_t next = stream->posted + 1, signaled = qp->sq.signaled;
-		int is_signaled = next - stream->signaled == stream->signal_every || next == stream->count;
-		struct rdmaqp_slot slot = { .wr_id = stream->wr_id + stream->posted,
-					    .signaled = is_signaled | qp->sq_sig_all };
-		int error;
+	for (at = first; at < end; at++) {
+		unsigned int is_signaled = at + 1 == due;
+		struct rdmaqp_slot *slot = &sq->slots[(to_head + at) & sq->mask];
 
-		wr->wr_id = slot.wr_id;
+		if (stream->mark)
+			*stream->mark = (uint8_t)(at + 1);
+		if (stream->stamps)
+			stream->stamps[at] = now_ns();
+		slot->wr_id = wr->wr_id = stream->wr_id + at;
+		slot->signaled = is_signaled | all;
 		wr->send_flags = is_signaled ? flags | IBV_SEND_SIGNALED : flags;
-		before_post(stream);
-		note_one_send(&qp->sq, slot);
+		__atomic_store_n(&sq->head, to_head + at + 1, __ATOMIC_RELEASE);
 		error = ibv_post_send(qp->qp, wr, &bad);
 		if (error) {
-			unnote_sends(&qp->sq, &slot, 1, 0, signaled);
-			return verb_failed(qp, "ibv_post_send", error, 0);
+			__atomic_store_n(&sq->head, to_head + at, __ATOMIC_RELEASE);
+			break;
 		}
-		stream->posted = next;
-		if (is_signaled)
-			stream->signaled = next;
+		if (is_signaled) {
+			stream->signaled = due;
+			due = smaller(due + stream->signal_every, stream->count);
+		}
+		if (slot->signaled)
+			sq->signaled = to_head + at + 1;
 	}
-	return 0;
+	stream->posted = at;
+	return error ? verb_failed(qp, "ibv_post_send", error, 0) : 0;
 }
 
 /* Post n requests in batches; there is room for them. The caller is inside the domain, of a datagram's stream. */
