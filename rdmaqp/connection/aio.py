@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import select
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rdmaqp.connection.agreement import Agreed, Agreement
 from rdmaqp.connection.dialing import dial
+from rdmaqp.connection.driven import Turns
 from rdmaqp.connection.exchange import Exchange
 from rdmaqp.connection.recovery import Recovered, Recovery, RecoveryError
 from rdmaqp.connection.secrecy import check_secret
@@ -152,18 +152,13 @@ class AsyncExchange:
 
     async def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
         """Hold a conversation, and let others run wherever it has to wait."""
-        needs = self._exchange.stepping(steps)
-        go_on: Callable[[], Need | Do] = partial(needs.send, None)
-        while True:
+        turns = Turns(self._exchange.stepping(steps))
+        while (need := turns.next()) is not None:
             try:
-                need = go_on()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            try:
-                go_on = partial(needs.send, await self._meet(need, deadline))
+                turns.answer(await self._meet(need, deadline))
             except (PeerError, DeadlineError) as error:
-                go_on = partial(needs.throw, error)
+                turns.fail(error)
+        return turns.result
 
     async def _meet(self, need: Need | Do, deadline: Deadline) -> Any:
         if isinstance(need, Need):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rdmaqp.connection.frames import FrameError
 from rdmaqp.connection.messages import fail, read_sent
@@ -24,6 +24,37 @@ if TYPE_CHECKING:
     from rdmaqp.connection.wire import Role
 
 T = TypeVar("T")
+Asked = TypeVar("Asked")
+
+
+class Turns(Generic[Asked, T]):
+    """A generator, asked turn by turn: what it yields is met, and it is told the answer, or raised the error.
+
+    Attributes:
+        result: what it returned, once :meth:`next` has no more.
+    """
+
+    result: T
+
+    def __init__(self, steps: Generator[Asked, Any, T]) -> None:
+        self._steps = steps
+        self._go_on: Callable[[], Asked] = partial(steps.send, None)
+
+    def next(self) -> Asked | None:
+        """What it asks for next; ``None`` where it has returned. Raises what it raises."""
+        try:
+            return self._go_on()
+        except StopIteration as end:
+            self.result = end.value
+            return None
+
+    def answer(self, value: object) -> None:
+        """Tell it *value* at the next turn."""
+        self._go_on = partial(self._steps.send, value)
+
+    def fail(self, error: Exception) -> None:
+        """Raise *error* in it at the next turn."""
+        self._go_on = partial(self._steps.throw, error)
 
 
 class Driven(Wire):
@@ -104,18 +135,13 @@ class Driven(Wire):
 
     def _drive(self, steps: Steps[T], deadline: Deadline) -> T:
         """Hold a conversation, and wait wherever it has to."""
-        needs = self.stepping(steps)
-        go_on: Callable[[], Need | Do] = partial(needs.send, None)
-        while True:
+        turns = Turns(self.stepping(steps))
+        while (need := turns.next()) is not None:
             try:
-                need = go_on()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            try:
-                go_on = partial(needs.send, self._meet_need(need, deadline))
+                turns.answer(self._meet_need(need, deadline))
             except (PeerError, DeadlineError) as error:
-                go_on = partial(needs.throw, error)
+                turns.fail(error)
+        return turns.result
 
     def _meet_need(self, need: Need | Do, deadline: Deadline) -> Any:
         if isinstance(need, Need):
@@ -128,17 +154,13 @@ class Driven(Wire):
 
     def stepping(self, steps: Steps[T]) -> Generator[Need | Do, Any, T]:
         """Hold a conversation without waiting: it yields what is needed for it to go on."""
-        go_on: Callable[[], Say | Hear | Do] = partial(steps.send, None)
-        while True:
+        turns = Turns(steps)
+        while (step := turns.next()) is not None:
             try:
-                step = go_on()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            try:
-                go_on = partial(steps.send, (yield from self._take_step(step)))
+                turns.answer((yield from self._take_step(step)))
             except (PeerError, DeadlineError) as error:
-                go_on = partial(steps.throw, error)  # who has an error of its own to raise, raises that
+                turns.fail(error)  # who has an error of its own to raise, raises that
+        return turns.result
 
     def _take_step(self, step: Say | Hear | Do) -> Generator[Need | Do, Any, Any]:
         if isinstance(step, Say):

@@ -207,8 +207,8 @@ PEER_PROGRAM = """
 import sys, time
 from handmade import REMOTE, SETTINGS
 from rdmaqp.connection.exchange import Exchange, Listener
-exchange = Exchange.connect("127.0.0.1", int(sys.argv[1]), 5)
-exchange.exchange_records(REMOTE, SETTINGS, lambda _: None, 5)
+exchange = Exchange.connect("127.0.0.1", int(sys.argv[1]), 60)
+exchange.exchange_records(REMOTE, SETTINGS, lambda _: None, 60)
 print("up", flush=True)
 time.sleep(60)
 """
@@ -221,14 +221,14 @@ def test_a_peer_killed_in_the_middle(listener: Listener, number: int) -> None:
     command = [sys.executable, "-c", PEER_PROGRAM, str(listener.port)]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": path}) as program,
-        listener.accept(5) as exchange,
+        listener.accept(60) as exchange,  # a Python that starts on a busy machine
     ):
-        exchange.exchange_records(LOCAL, SETTINGS, lambda _: None, 5)
+        exchange.exchange_records(LOCAL, SETTINGS, lambda _: None, 60)
         assert program.stdout is not None
         program.stdout.readline()
         exchange.check_peer()
         program.send_signal(number)
         begin = time.monotonic()
         with pytest.raises(PeerError, match=f"^{PEER}.* the connection while this end counted on it"):
-            watch(exchange, 5)
-        assert time.monotonic() - begin < 5
+            watch(exchange, 20)
+        assert time.monotonic() - begin < 20
