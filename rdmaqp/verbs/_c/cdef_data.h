@@ -36,40 +36,6 @@ int rdmaqp_transfer(struct rdmaqp_stream **streams, uint32_t stream_count, struc
 		    uint32_t sink_count, int64_t slice_ns, int checked);
 
 /* the ping-pong loop */
-#define RDMAQP_VERIFY_STAMP ...
-#define RDMAQP_VERIFY_WHOLE ...
-#define RDMAQP_VERIFY_ECHO ...
-#define RDMAQP_VERIFY_STOCK ...
-#define RDMAQP_FAILED_NOTHING ...
-#define RDMAQP_FAILED_VERB ...
-#define RDMAQP_FAILED_STATUS ...
-#define RDMAQP_FAILED_DATA ...
-struct rdmaqp_end {
-	struct rdmaqp_qp *pair;
-	struct rdmaqp_cq *queue;
-	uint8_t *send_buffer;
-	uint8_t *recv_buffer;
-	uint32_t send_lkey;
-	uint32_t recv_lkey;
-	uint32_t size;
-	uint32_t rx_depth;
-	unsigned int send_flags;
-	int verify;
-	int initiator;
-	uint64_t iterations;
-	int64_t *stamps;
-	uint64_t sent;
-	uint64_t completed;
-	uint64_t received;
-	uint64_t posted;
-	uint64_t verified;
-	uint32_t in_queue;
-	int failed;
-	const char *verb;
-	int error;
-	struct ibv_wc wc;
-	...;
-};
 int rdmaqp_end_post_receives(struct rdmaqp_end *end);
 int rdmaqp_pingpong_run(struct rdmaqp_end *a, struct rdmaqp_end *b, int64_t slice_ns);
 

@@ -212,3 +212,40 @@ struct rdmaqp_stream {
 	int result;
 	struct ibv_wc failed;
 };
+
+/* One end of a ping-pong: how it looks at what it gets, how it ended where it did not go well, and where it is. */
+#define RDMAQP_VERIFY_STAMP 0 /* both ends are ours: a number at the head and at the tail of each message */
+#define RDMAQP_VERIFY_WHOLE 1 /* both ends are ours: every byte of each message */
+#define RDMAQP_VERIFY_ECHO 2  /* client of a stock ibv_rc_pingpong, which returns what it got */
+#define RDMAQP_VERIFY_STOCK 3 /* server of a stock ibv_rc_pingpong: its constant bytes, which we return */
+
+#define RDMAQP_FAILED_NOTHING 0
+#define RDMAQP_FAILED_VERB 1   /* verb: its name, error: its error number */
+#define RDMAQP_FAILED_STATUS 2 /* wc: the completion */
+#define RDMAQP_FAILED_DATA 3   /* wc: the receive whose bytes are not those that were sent */
+
+struct rdmaqp_end {
+	struct rdmaqp_qp *pair;
+	struct rdmaqp_cq *queue; /* with a channel the loop sleeps, else it spins */
+	uint8_t *send_buffer;
+	uint8_t *recv_buffer;
+	uint32_t send_lkey;
+	uint32_t recv_lkey;
+	uint32_t size;
+	uint32_t rx_depth;
+	unsigned int send_flags;
+	int verify;
+	int initiator;
+	uint64_t iterations;
+	int64_t *stamps; /* room for iterations + 1 times: the start (of the initiator), and each message's arrival */
+	uint64_t sent;
+	uint64_t completed; /* sends */
+	uint64_t received;
+	uint64_t posted;    /* receives, ever */
+	uint64_t verified;
+	uint32_t in_queue;  /* receives posted now */
+	int failed;
+	const char *verb;
+	int error;
+	struct ibv_wc wc;
+};
