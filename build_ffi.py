@@ -20,8 +20,8 @@ import cffi
 ROOT = Path(__file__).resolve().parent
 #: One unit, in this order, as C and as what cffi is told of it. What both read stands there once: data_path.h, cm.h.
 C_FILES = (
-    "shim.c", "asking.c", "data_path.h", "domain.c", "queues.c", "accounts.c", "poll.c", "take.c", "records.c", "post.c",
-    "shared.c", "chain.c", "stream.c", "transfer.c", "events.c", "pingpong.c", "cm.h", "cm.c", "cm_none.c",
+    "shim.c", "asking.c", "data_path.h", "domain.c", "queues.c", "accounts.c", "poll.c", "take.c", "records.c",
+    "post.c", "shared.c", "chain.c", "stream.c", "transfer.c", "events.c", "pingpong.c", "cm.h", "cm.c", "cm_none.c",
 )  # fmt: skip
 CDEFS = ("cdef.h", "data_path.h", "cdef_data.h", "cm.h", "cdef_cm.h")
 FOLDER = "rdmaqp/verbs/_c"
