@@ -268,7 +268,8 @@ def _buffer_of(memory: Any) -> memoryview:
     except ImportError:
         raise TypeError(f"this {kind} shows its memory by DLPack alone, which NumPy reads: install numpy") from None
     try:
-        return memoryview(np.from_dlpack(memory))  # type: ignore[arg-type]
+        array: Any = np.from_dlpack(memory)  # a buffer to the type checker too, from Python 3.12 on
+        return memoryview(array)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(
             f"NumPy {np.__version__} cannot read the DLPack of this {kind}: {error}. Give it as bytes (of PyTorch: "
