@@ -29,8 +29,9 @@ def encode(request: Request) -> dict[str, Any]:
             written = _value(name, value)
             if written != {} or name not in ("device", "port"):
                 done[name] = written
-    if request.gids:
-        done["gids"] = [_gid(entry) for entry in request.gids.values()]
+    gids = [*request.gids.values(), *_empty_slots(request)]
+    if gids:
+        done["gids"] = [_gid(entry) for entry in gids]
     if request.pkeys:
         done["pkeys"] = {str(index): f"{key:#06x}" for index, key in request.pkeys.items()}
     if request.mask is not None:
@@ -41,6 +42,18 @@ def encode(request: Request) -> dict[str, Any]:
     if request.process.memlock == UNLIMITED:
         process["memlock"] = None
     return done | ({"process": process} if process else {})
+
+
+def _empty_slots(request: Request) -> list[GidEntry]:
+    """The empty slots that the request names: in JSON a slot that is not listed is unknown, also of a whole table."""
+    if not request.gids_complete:
+        return []
+    attr = request.attr
+    vectors = (request.ah, attr and attr.ah_attr, attr and attr.alt_ah_attr)
+    named = {getattr(getattr(vector, "grh", None), "sgid_index", None) for vector in vectors}
+    end = request.port.gid_tbl_len or 0
+    missing = [index for index in named if type(index) is int and 0 <= index < end and index not in request.gids]
+    return [GidEntry(index=index, gid=GID(bytes(16))) for index in sorted(missing)]
 
 
 def _gid(entry: GidEntry) -> dict[str, Any]:

@@ -43,17 +43,14 @@ _VECTORS = ("ah_attr", "alt_ah_attr")
 #: The attributes that travel, each with its mask bit. CAP cannot be modified, and its value says nothing.
 _CARRIED = tuple((name, field.mask) for name, field in FIELDS.items() if name != "cap")
 _TYPES, _STATES = QPType._value2member_map_, QPState._value2member_map_
-_NO_PROCESS, _NO_PORT, _EMPTY = ProcessFacts(), PortFacts(), GID(bytes(16))
+_NO_PROCESS, _NO_PORT = ProcessFacts(), PortFacts()
 
 
 def request_of(call: Call, slots: bytes, known: QueuePair) -> Request:
     """What the guard is asked of *call*, and of the table in *slots*; *known* is what its queue pair's calls told."""
-    attr, gids, index = _attr(call), _table(slots), call.attr.ah_attr.sgid_index
-    if call.answers & _HAS_GIDS and index < call.gid_tbl_len and index not in gids:
-        gids = {**gids, index: GidEntry(index=index, gid=_EMPTY)}  # the contract's word for a slot that is empty
     return Request(
-        qp=_queue_pair(call, known), attr=attr, mask=call.mask, units="abi", device=_device(call), port=_port(call),
-        gids=gids, gids_complete=bool(call.answers & _HAS_GIDS),
+        qp=_queue_pair(call, known), attr=_attr(call), mask=call.mask, units="abi", device=_device(call),
+        port=_port(call), gids=_table(slots), gids_complete=bool(call.answers & _HAS_GIDS),
         pkeys={call.pkey_index: call.pkey} if call.answers & _HAS_PKEY else {},
         process=process.facts(pid=call.head.pid) if call.mask & _QKEY else _NO_PROCESS,
         kernel=process.kernel_release(),

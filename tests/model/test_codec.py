@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rdmaqp.errors import RequestError
+from rdmaqp.guard import check
 from rdmaqp.model import codec
-from rdmaqp.model.attributes import QPAttr
+from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.encode import encode
 from rdmaqp.model.enums import AccessFlag, DriverType, LinkLayer, PortState, QPState, QPType, Transport
-from rdmaqp.model.facts import UNLIMITED
+from rdmaqp.model.facts import UNLIMITED, PortFacts, QPFacts
+from rdmaqp.model.gid import GID, GidEntry
+from rdmaqp.model.request import Request
 
 CASES = Path(__file__).parent.parent / "cases"
 REQUESTS = [
@@ -85,6 +89,22 @@ def test_a_rich_request() -> None:
     assert request.completion.status == 12
     assert read(qp={"state": "UNKNOWN"}).qp.state is None
     assert codec.decode(encode(request)) == request
+
+
+def test_an_empty_slot_that_is_named_is_written_down() -> None:
+    route = GlobalRoute(dgid=GID.parse("::ffff:192.0.2.2"), sgid_index=3)
+    request = Request(
+        attr=QPAttr(qp_state="RTR", ah_attr=AddressVector(port_num=1, grh=route)),
+        qp=QPFacts(type=QPType.RC, state=QPState.INIT), port=PortFacts(num=1, gid_tbl_len=4),
+        gids={0: GidEntry(index=0, gid=GID.parse("::ffff:192.0.2.1"))}, gids_complete=True,
+    )  # fmt: skip
+    again = codec.decode(encode(request))
+    assert [str(entry.gid) for entry in again.gids.values()] == ["::ffff:192.0.2.1", "::"]
+    for one in (request, again):
+        assert "sgid-empty" in {finding.rule for finding in check(one).errors}
+    unknown = codec.decode(encode(replace(request, gids_complete=False)))
+    assert list(unknown.gids) == [0]
+    assert "sgid-empty" not in {finding.rule for finding in check(unknown).errors}
 
 
 @pytest.mark.parametrize(
