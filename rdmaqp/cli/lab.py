@@ -38,8 +38,8 @@ def _add_run(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--memory", default="1G", metavar="SIZE",
                         help="such as 512M or 2G (default %(default)s)")
     parser.add_argument("--kernel", metavar="KERNEL", help="path of a kernel image, or a version")
-    parser.add_argument("--boot-timeout", type=float, default=lab.BOOT_TIMEOUT, metavar="SECONDS",
-                        help="until the command must have started (default %(default)g)")
+    parser.add_argument("--boot-timeout", type=float, metavar="SECONDS",
+                        help="until the command must have started (by itself: 180 without a sign of life, 900 in all)")
     parser.add_argument("--rwdir", action="append", default=[], type=Path, metavar="DIR",
                         help="share this directory for writing; may be repeated")
     parser.add_argument("--memlock", default="unlimited", metavar="KIB",

@@ -18,9 +18,7 @@ from rdmaqp.lab.status import LabStatus, status
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["BOOT_TIMEOUT", "LabError", "LabStatus", "run", "setup", "status"]
-
-BOOT_TIMEOUT = 180.0  # seconds; software emulation on two slow cores needs 15 to 45
+__all__ = ["LabError", "LabStatus", "run", "setup", "status"]
 
 
 def _say_nothing(_line: str) -> None:
@@ -29,7 +27,7 @@ def _say_nothing(_line: str) -> None:
 
 def run(
     command_line: Sequence[str], *, cpus: int | None = None, memory: str = "1G", kernel: str | None = None,
-    boot_timeout: float = BOOT_TIMEOUT, rwdirs: Sequence[Path | str] = (), append: Sequence[str] = (),
+    boot_timeout: float | None = None, rwdirs: Sequence[Path | str] = (), append: Sequence[str] = (),
     memlock: str = "unlimited", network: Path | str | None = None, host: int = 1,
     say: Callable[[str], None] = _say_nothing,
 ) -> int:
@@ -40,7 +38,8 @@ def run(
         cpus: virtual CPUs; by default as many as this process may use, at most four.
         memory: with M or G.
         kernel: a kernel image's path or a version; by default the lab chooses (see :func:`status`).
-        boot_timeout: seconds until the command must have started.
+        boot_timeout: seconds until the command must have started; by default 180 without a sign of life from the
+            guest, 900 in all (software emulation on two processors needs 15 to 45; a busy machine many times that).
         rwdirs: directories of the host that the guest shares for writing.
         append: further arguments for the guest's kernel.
         memlock: the guest's limit of locked memory in KiB, or ``"unlimited"``.

@@ -41,12 +41,17 @@ class _SignalledError(BaseException):
         self.number = number
 
 
-def run(guest: Guest, boot_timeout: float, stdout: int = 1, stderr: int = 2) -> int:
+#: Seconds until the command must have started: in all, and without a word from the guest.
+_SLOWEST_BOOT, _SILENCE = 900.0, 180.0
+
+
+def run(guest: Guest, boot_timeout: float | None, stdout: int = 1, stderr: int = 2) -> int:
     """Boot the guest and run its command.
 
     Args:
         guest: what to boot and run.
-        boot_timeout: seconds until the command must have started; the command itself may take any time.
+        boot_timeout: seconds until the command must have started; the command itself may take any time. ``None``: as
+            long as the guest shows signs of life (a busy machine boots it in minutes), 900 at most.
         stdout: file descriptor that the command's standard output goes to.
         stderr: the same for its standard error.
 
@@ -126,31 +131,45 @@ class _Session:
         for writer in writers:
             os.close(writer)  # so that the pipes end with the guest
 
-    def follow(self, boot_timeout: float) -> int:
+    def follow(self, boot_timeout: float | None) -> int:
         """Copy output until the command has ended and nothing is missing; return its exit status."""
-        limit = time.monotonic() + boot_timeout
-        while self._selector.get_map():
-            left = None if self._status.started else limit - time.monotonic()
-            if left is not None and left <= 0:
-                raise self._error(f"the guest did not start the command within {boot_timeout:g} s")
-            self._take(left)
-            if self._status.failed is not None:
-                raise self._error(f"the guest's set-up failed: {self._status.failed}")
-            if self._status.exit_status is not None and all(output.ended for output in self._outputs):
-                return self._status.exit_status
+        self._boot(boot_timeout)
+        while self._selector.get_map() and not self._is_complete():
+            self._take(None)
+        if self._status.exit_status is not None and self._is_complete():
+            return self._status.exit_status
         for output in self._outputs:
             output.flush()
         if self._status.started:
             raise self._error("the guest ended before the command did (it crashed, or was powered off)")
         raise self._error("the guest ended before it could start the command")
 
-    def _take(self, timeout: float | None) -> None:
-        for key, _ in self._selector.select(timeout):
+    def _is_complete(self) -> bool:
+        return self._status.exit_status is not None and all(output.ended for output in self._outputs)
+
+    def _boot(self, boot_timeout: float | None) -> None:
+        """Follow it until it has started the command, or ended."""
+        patience, silence = (_SLOWEST_BOOT, _SILENCE) if boot_timeout is None else (boot_timeout, boot_timeout)
+        limit = time.monotonic() + patience
+        while self._selector.get_map() and not self._status.started:
+            left = limit - time.monotonic()
+            if left <= 0:
+                raise self._error(f"the guest did not start the command within {patience:g} s")
+            if not self._take(min(left, silence)) and silence < left:
+                raise self._error(f"the guest gave no sign of life for {silence:g} s")
+            if self._status.failed is not None:
+                raise self._error(f"the guest's set-up failed: {self._status.failed}")
+
+    def _take(self, timeout: float | None) -> bool:
+        """Take what comes within *timeout* seconds; whether anything has."""
+        ready = self._selector.select(timeout)
+        for key, _ in ready:
             data = os.read(key.fd, 65536)
             if data:
                 key.data(data)
             else:
                 self._selector.unregister(key.fd)
+        return bool(ready)
 
     def _error(self, what: str) -> LabError:
         guest = self._guest
