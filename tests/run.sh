@@ -49,6 +49,10 @@ check_style() {
     .venv/bin/ruff check . && .venv/bin/mypy
 }
 
+PACKAGES+=(
+    "valgrind           reads over the preloaded library's shoulder"
+    "graphviz           takes the drawing of the state machine"
+)
 setup_packages
 setup_environment lab,test
 setup_lab
