@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rdmaqp.model.acts import WROpcode
-    from rdmaqp.model.enums import DriverType, GidType, QPState, QPType
+    from rdmaqp.model.enums import DriverType, GidType, MigState, QPState, QPType
 
 Kernel = tuple[int, int]
 
@@ -48,6 +48,9 @@ class Driver:
         flushes_in_sqd: whether SQD flushes both queues.
         rate_limit: by type, the kernel since which RATE_LIMIT is taken. Without a row, its user library refuses it.
         ignores_pkey_index: it stores whatever it is given.
+        checks_alt_pkey: it compares alt_pkey_index with the table, too.
+        mig_goals: the migration states that it takes, each with the states in which the call may end; ``None`` is all.
+        refuses_high_qkeys: it takes no Q_Key with bit 31 from a user, privileged or not.
         first_pkey_only, first_port_only: index 0 and port 1 are the only ones.
         raw_on_ethernet_only: RAW_PACKET needs an Ethernet port.
         gid_types: the GID types that it can send from; ``None`` is all.
@@ -86,6 +89,9 @@ class Driver:
     flushes_in_sqd: bool = False
     rate_limit: Mapping[QPType, Kernel] = field(default_factory=dict)
     ignores_pkey_index: bool = False
+    checks_alt_pkey: bool = False
+    mig_goals: Mapping[MigState, frozenset[QPState]] | None = None
+    refuses_high_qkeys: bool = False
     first_pkey_only: bool = False
     first_port_only: bool = False
     raw_on_ethernet_only: bool = False

@@ -18,6 +18,9 @@ _ROCE_V1, _ROCE_V2 = GidType.ROCE_V1, GidType.ROCE_V2
 def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
     """The entry of our own table; findings where it cannot serve, ``None`` where there is none or it is unknown."""
     index, length, request = route.sgid_index, path.port.gid_tbl_len, path.request
+    if index is None:
+        path.report.skip("sgid-empty", _field(path))
+        return None
     if type(index) is not int or not 0 <= index <= 0xFF:
         return None  # values.py says so
     if length is not None and index >= length:

@@ -227,7 +227,8 @@ def wrong_type(report: Report, name: str, value: Any, allowed: str) -> None:
 
 def out_of_range(report: Report, name: str, number: int, low: int, high: int) -> None:
     """That *number* does not fit."""
-    why = f"is below {low}" if number < low else f"does not fit its {high.bit_length()} bits"
+    bits = high.bit_length()
+    why = f"is below {low}" if number < low else f"does not fit its {bits} bits" if bits > 1 else "is neither 0 nor 1"
     report.find("value-range", name, f"{_word(number)} {why}", given=number, allowed=_range(low, high))
 
 
