@@ -96,8 +96,10 @@ def _numbers(case: Case, peer: PeerRecord) -> None:
     ):
         value = numbers.get(name)
         if value is not None and theirs is not None and value != theirs:
+            fits = theirs >> 24 == 0
             report.find(rule, name, f"{value:#x} is not what the peer says, {theirs:#x}", given=value,
-                        allowed=f"{theirs:#x}", fix=f"{name}={theirs:#x}")
+                        allowed=f"{theirs:#x}" if fits else None,
+                        fix=f"{name}={theirs:#x}" if fits else "exchange the records again: such numbers have 24 bits")
     if case.type is _UD and peer.qkey is not None:
         key = numbers.get("qkey", case.request.qp.qkey)
         if key is not None and key != peer.qkey:
