@@ -237,7 +237,7 @@ def _qkey(case: Case, key: int) -> None:
     privileged = case.request.process.privileged
     if case.driver.refuses_high_qkeys:
         case.report.find("qkey-privileged", "qkey", f"{key:#x} has bit 31 set, which {case.driver.name} takes from the "
-                         "kernel's own queue pairs only", given=f"{key:#x}", allowed="0…0x7fffffff",
+                         "kernel's own queue pairs only", severity="error", given=f"{key:#x}", allowed="0…0x7fffffff",
                          fix="a key below 0x80000000", source=case.driver.source)
     elif not privileged:
         case.report.find(
