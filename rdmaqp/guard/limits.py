@@ -48,7 +48,7 @@ def _port_num(case: Case, number: int) -> None:
     raw = case.type is QPType.RAW_PACKET and case.driver.raw_on_ethernet_only
     if raw and case.port.link_layer is LinkLayer.INFINIBAND:
         case.report.find("qp-type-unsupported", "port_num", f"{case.driver.name} has raw packets on Ethernet ports "
-                         "only", given=number, source=case.driver.source)
+                         "only", given=number, source=case.driver.source, fix="a port whose link layer is Ethernet")
 
 
 def _alt_port_num(case: Case, number: int) -> None:

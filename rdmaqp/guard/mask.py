@@ -153,7 +153,7 @@ def _unchecked(case: Case) -> None:
             case.report.find(
                 "driver-unchecked", ", ".join(keyword(bit) for bit in bits(excess)),
                 f"without STATE, {driver.name} applies it unchecked in {case.state.name}; others refuse it",
-                source=driver.source,
+                fix="for other drivers, give it on the way here", source=driver.source,
             )
 
 

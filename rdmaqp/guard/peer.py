@@ -50,7 +50,8 @@ def _kind(case: Case, peer: PeerRecord) -> None:
     report, own = case.report, case.type
     if own is not None and own is not _DRIVER and peer.qp_type not in (None, _PAIRS.get(own, own)):
         report.find("peer-qp-type", "qp_type", f"ours is {own.name}, the peer's {peer.qp_type.name}",
-                    given=own.name, allowed=_PAIRS.get(peer.qp_type, peer.qp_type).name)
+                    given=own.name, allowed=_PAIRS.get(peer.qp_type, peer.qp_type).name,
+                    fix="make the two ends of one type; XRC_SEND pairs with XRC_RECV")
     layer = case.port.link_layer
     if layer not in _UNKNOWN_LAYER and peer.link_layer not in _UNKNOWN_LAYER and layer is not peer.link_layer:
         report.find("peer-link-layer", "link_layer", f"ours is {layer.name if layer else '?'}, the peer's "

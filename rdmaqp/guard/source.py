@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _EMPTY = bytes(16)
 _ROCE_V1, _ROCE_V2 = GidType.ROCE_V1, GidType.ROCE_V2
+_GID_WORDS = {_ROCE_V1: "RoCE v1", _ROCE_V2: "RoCE v2"}
 
 
 def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
@@ -44,12 +45,13 @@ def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
 def _usable(path: Path, route: GlobalRoute, found: GidEntry) -> None:
     types, told = path.driver.gid_types, path.request.qp.sgid
     if types is not None and found.type is not None and found.type not in types:
-        kinds = ", ".join(sorted(kind.name for kind in types))
+        kinds = ", ".join(sorted(_GID_WORDS.get(kind, kind.name) for kind in types))
         path.report.find("sgid-driver", _field(path), f"{found}: {path.driver.name} sends from {kinds} only",
                          given=found.index, fix=best(path, found.index), source=path.driver.source)
     if path.ethernet and found.netdev == "" and not _by_mac(found, route):
         path.report.find("sgid-netdev", _field(path), f"{found} belongs to no net device of this network namespace",
-                         given=found.index, fix=best(path, found.index))
+                         given=found.index, fix=best(path, found.index) or "run where its net device is: the other "
+                         "network namespace, a container with --network=host")
     if told is not None and told != found.gid and path.connected:
         entries = path.request.gids.values()
         now = next((other.index for other in entries if other.gid == told and other.type is found.type), None)
