@@ -100,9 +100,11 @@ def _alt_pkey_index(case: Case, index: int) -> None:
                          fix="alt_pkey_index=0", source=driver.source or None)
 
 
-def _full_member(request: Request) -> str | None:
+def _full_member(request: Request) -> str:
     index = next((index for index, key in request.pkeys.items() if key & _LIMITED and key & 0x7FFF), None)
-    return None if index is None else f"pkey_index={index} is {request.pkeys[index]:#06x}, a full member"
+    if index is None:
+        return "the index of a partition of this port: /sys/class/infiniband/*/ports/*/pkeys/ lists them"
+    return f"pkey_index={index} is {request.pkeys[index]:#06x}, a full member"
 
 
 def _path_mtu(case: Case, asked: int) -> None:
@@ -126,7 +128,7 @@ def _path_mig_state(case: Case, state: int) -> None:
     allowed = ", ".join(mig.name for mig in MigState if case.goal in goals.get(mig, ()))
     case.report.find("value-driver", "path_mig_state", f"{case.driver.name} does not take {MigState(state).name} in "
                      f"{case.arrow}", given=MigState(state).name, allowed=allowed or None,
-                     fix=f"path_mig_state={allowed.split(', ')[0]}" if allowed else "leave it out",
+                     fix=f"path_mig_state={allowed.split(', ')[-1]}" if allowed else "leave it out",
                      source=case.driver.source)
 
 
@@ -162,11 +164,13 @@ def _max_dest_rd_atomic(case: Case, value: int) -> None:
     if value == 0:
         _serves_none(case)
     elif device.max_res_rd_atom and device.res_rd_atom_in_use is not None:
-        left = device.max_res_rd_atom - device.res_rd_atom_in_use
+        left = max(device.max_res_rd_atom - device.res_rd_atom_in_use, 0)
         if value > left:
             case.report.find("rd-atomic-budget", "max_dest_rd_atomic", f"{value} is more than what is left of the "
-                             f"device's max_res_rd_atom: {max(left, 0)} of {device.max_res_rd_atom}", given=value,
-                             allowed=f"0…{max(left, 0)}", fix="less here, or fewer queue pairs")
+                             f"device's max_res_rd_atom: {left} of {device.max_res_rd_atom}", given=value,
+                             allowed=f"0…{left}" if left else "0",
+                             fix=f"max_dest_rd_atomic={left}, or less at the other queue pairs" if left
+                             else "less at the other queue pairs, or fewer of them")
 
 
 def _serves_none(case: Case) -> None:

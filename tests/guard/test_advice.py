@@ -8,7 +8,10 @@ import pytest
 
 from rdmaqp import Policy, QPAttr, QPFacts, QPState, QPType, Request, check, policy, safe_modify_qp
 from rdmaqp.guard.policy import current
-from rdmaqp.model.facts import PortFacts
+from rdmaqp.model.attributes import AddressVector, GlobalRoute
+from rdmaqp.model.enums import GidType, LinkLayer
+from rdmaqp.model.facts import DeviceFacts, PortFacts
+from rdmaqp.model.gid import GID, GidEntry
 
 
 def advice(state: QPState, *, units: Any = None, **attr: Any) -> str | None:
@@ -49,6 +52,46 @@ def test_an_mtu_in_a_c_struct_is_its_code() -> None:
 )  # fmt: skip
 def test_a_value(name: str, given: Any, fix: str | None) -> None:
     assert advice(QPState.RTR, **{name: given}) == fix
+
+
+TABLE = (
+    (0, "fe80::6", GidType.ROCE_V1), (1, "fe80::6", GidType.ROCE_V2), (2, "::ffff:192.0.2.6", GidType.ROCE_V1),
+    (3, "::ffff:192.0.2.6", GidType.ROCE_V2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("index", "dgid", "rule", "fix"),
+    [
+        (0, "::ffff:192.0.2.7", "sgid-roce-v1", "sgid_index=3 is ::ffff:192.0.2.6 (RoCE v2, routable, IPv4)"),
+        (0, "fe80::7", "sgid-roce-v1", "sgid_index=3 is ::ffff:192.0.2.6 (RoCE v2, routable, IPv4); with the peer's "
+                                       "IPv4 GID as dgid"),
+        (1, "fe80::7", "sgid-link-local", "sgid_index=3 is ::ffff:192.0.2.6 (RoCE v2, routable, IPv4); with the peer's "
+                                          "IPv4 GID as dgid"),
+        (2, "::ffff:192.0.2.7", "sgid-roce-v1", "sgid_index=3"),
+    ],
+)  # fmt: skip
+def test_a_better_source_is_one_that_can_reach_the_peer(index: int, dgid: str, rule: str, fix: str) -> None:
+    address = AddressVector(grh=GlobalRoute(dgid=dgid, sgid_index=index))
+    report = check(Request(
+        qp=QPFacts(type=QPType.RC, state=QPState.INIT, port_num=1), attr=QPAttr(qp_state="RTR", ah_attr=address),
+        port=PortFacts(num=1, link_layer=LinkLayer.ETHERNET, gid_tbl_len=16),
+        gids={at: GidEntry(at, GID.parse(gid), kind, "eth0") for at, gid, kind in TABLE},
+    ))  # fmt: skip
+    assert [finding.fix for finding in report.findings if finding.rule == rule] == [fix]
+
+
+def test_what_is_left_of_the_budget_is_advised() -> None:
+    for in_use, allowed, fix in (
+        (14, "0…2", "max_dest_rd_atomic=2, or less at the other queue pairs"),
+        (16, "0", "less at the other queue pairs, or fewer of them"),
+        (99, "0", "less at the other queue pairs, or fewer of them"),
+    ):
+        device = DeviceFacts(max_res_rd_atom=16, res_rd_atom_in_use=in_use)
+        report = check(Request(qp=QPFacts(type=QPType.RC, state=QPState.INIT), attr=QPAttr(max_dest_rd_atomic=4),
+                               device=device))  # fmt: skip
+        (finding,) = [finding for finding in report.findings if finding.rule == "rd-atomic-budget"]
+        assert (finding.allowed, finding.fix) == (allowed, fix)
 
 
 # ---------------------------------------------------------------------- arguments that are no values of an act
