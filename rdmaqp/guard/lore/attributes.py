@@ -132,11 +132,16 @@ def meaning_of(name: str, value: int) -> str:
     if field is not None and field.enum is not None:
         known = {int(member): member.name for member in field.enum}
         return f"{value} is {known[value]}" if value in known else f"{value} is none of them"
+    if name in ("ah_attr", "alt_ah_attr", "cap", "dgid"):
+        return f"a number such as {value} is none"
     low, high = (field.low, field.high) if field is not None else {**AV_RANGES, **GRH_RANGES}.get(name, (0, 0))
     if not low <= value <= high:
         return f"{value} is outside its range"
     if name == "qp_access_flags":
-        return f"{value:#x} is {', '.join(str(flag.name) for flag in AccessFlag if flag & value) or 'no access at all'}"
+        names = [str(flag.name) for flag in AccessFlag if flag & value]
+        rest = value & ~int(sum(AccessFlag))
+        names += [f"{rest:#x} without a name"] if rest else []
+        return f"{value:#x} is {', '.join(names) or 'no access at all'}"
     if name == "dlid" and (value == 0 or value > _UNICAST):
         return f"{value:#x} is no unicast LID: no connected queue pair of InfiniBand sends there"
     return f"{value} is in its range" if value < 0x10000 else f"{value:#x} is in its range"
