@@ -71,6 +71,7 @@ _ROWS = (
         missing_by_type={RAW_PACKET: dict.fromkeys([(RTS, SQD), (SQD, RTS), (SQD, SQD), (SQE, RTS)], _RAW_SQD)},
         rate_limit={RAW_PACKET: ALWAYS},
         rounds_depths=True,
+        atomics_with_depth=True,  # set_qpc_atomic_flags(): without a depth, the flag is dropped first
         rate_high=23,
         max_sl_ethernet=7,
     ),

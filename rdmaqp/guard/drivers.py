@@ -58,6 +58,7 @@ class Driver:
         unchecked_depths: those two of which it checks neither, and leaves them as they are.
         depth_most: a depth above this ends as 0.
         rounds_depths: whether depths are rounded up to a power of two.
+        atomics_with_depth: REMOTE_ATOMIC on a device without atomics is refused where the responder depth comes.
         mtu_low, mtu_high: the path MTUs that it takes, bytes.
         rate_high: the highest static rate code that it knows.
         max_sl_ethernet: the highest service level that survives on Ethernet.
@@ -101,6 +102,7 @@ class Driver:
     unchecked_depths: frozenset[str] = frozenset()
     depth_most: int = 255
     rounds_depths: bool = False
+    atomics_with_depth: bool = False
     mtu_low: int = 256
     mtu_high: int = 4096
     rate_high: int = 24

@@ -161,6 +161,8 @@ def _max_rd_atomic(case: Case, value: int) -> None:
 def _max_dest_rd_atomic(case: Case, value: int) -> None:
     _depth(case, "max_dest_rd_atomic", case.driver.responder_limit, value)
     device = case.request.device
+    if value and case.driver.atomics_with_depth and "qp_access_flags" not in case.given:
+        atomics(case.report, case.request, "qp_access_flags", int(case.request.qp.access_flags or 0))
     if value == 0:
         _serves_none(case)
     elif device.max_res_rd_atom and device.res_rd_atom_in_use is not None:

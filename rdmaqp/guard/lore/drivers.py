@@ -99,6 +99,8 @@ _WORDS: Mapping[str, Callable[[Driver], str]] = MappingProxyType({
     "depth_most": lambda row: f"a max_rd_atomic above {row.depth_most} is refused, a max_dest_rd_atomic above it "
                               "ends as 0",
     "rounds_depths": lambda _: "max_rd_atomic and max_dest_rd_atomic are rounded up to a power of two",
+    "atomics_with_depth": lambda _: "REMOTE_ATOMIC on a device without atomics is refused at RTR, with the responder "
+                                    "depth, not at INIT",
     "mtu_low": lambda row: f"path_mtu is at least {row.mtu_low}",
     "mtu_high": lambda row: f"path_mtu is at most {row.mtu_high}",
     "rate_high": lambda row: f"static_rate is known up to code {row.rate_high} "
