@@ -74,7 +74,16 @@ def _list() -> None:
 
 def title(text: str, more: str = "") -> None:
     """The first line of a topic."""
-    out.print(Text.assemble((text, "bold"), (f"   {more}" if more else "", "cyan")))
+    out.print(_beside(Text(text, "bold"), Text(more, "cyan"), 3) if more else Text(text, "bold"))
+
+
+def _beside(left: Text, right: Text, gap: int = 1) -> Table:
+    """*right* beside *left*, and wrapped there."""
+    table = Table.grid(padding=(0, gap))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row(left, right)
+    return table
 
 
 def _indented(what: RenderableType, by: int) -> Padding:
@@ -118,7 +127,7 @@ def _attributes(label: str, rows: list[Topic], style: str) -> None:
 def _folklore(topic: Topic) -> None:
     for claim in topic.get("folklore", ()):
         out.print()
-        out.print(Text.assemble(("  They say: ", "bold yellow"), (f"“{claim['said']}”", "italic")))
+        out.print(_indented(_beside(Text("They say:", "bold yellow"), Text(f"“{claim['said']}”", "italic")), 2))
         verdict = claim["verdict"]
         style = "bold red" if verdict.startswith(("false", "not", "half")) else "bold green"
         truth = Text.assemble((f"{verdict[0].upper()}{verdict[1:]}. ", style), f"{claim['truth']}.")
@@ -164,14 +173,13 @@ def _state(topic: Topic) -> None:
     out.print(Text(f"  ways out, {topic['type']}{_of(topic)}", "dim"))
     for way in topic["ways_out"]:
         refused = way["refused_by_driver"]
-        text = Text.assemble(("    → ", "dim"), (f"{way['to']:6}", "strike red" if refused else "bold"))
-        if refused:
-            text.append(f" {refused}", "red")
-        else:
+        to = Text.assemble(("→ ", "dim"), (f"{way['to']:6}", "strike red" if refused else "bold"))
+        text = Text(refused or "", "red")
+        if not refused:
             wanted = [name for name in way["required"] if name != "STATE"]
-            text.append(f" {'  '.join(wanted) or 'the state alone'}")
+            text = Text("  ".join(wanted) or "the state alone")
             text.append(f"   ({len(way['optional'])} optional)" if way["optional"] else "", "dim")
-        out.print(_indented(text, 0))
+        out.print(_indented(_beside(to, text), 4))
     line("source", topic["source"], "dim")
 
 
@@ -193,13 +201,25 @@ def _attribute(topic: Topic) -> None:
         line("custom", topic["custom"])
     if topic["codes"]:
         _codes(topic)
+    if topic["said"]:
+        line("given", topic["said"], "bold")
     if topic["remark"]:
         line("mind", topic["remark"], "yellow")
+    for label in ("required", "optional"):
+        _where(f"{label} in", topic[label])
+    never = [kind for kind in topic["required"] if not topic["required"][kind] and not topic["optional"][kind]]
+    if never:
+        line("never", ", ".join(never))
+
+
+def _where(label: str, arrows: dict[str, list[str]]) -> None:
+    """On which arrows, types that agree together."""
     groups: dict[str, list[str]] = {}
-    for kind, arrows in topic["belongs"].items():
-        groups.setdefault(", ".join(arrows) or "nowhere", []).append(kind)
-    for arrows, kinds in groups.items():
-        line("belongs to", f"{arrows}  ({', '.join(kinds)})")
+    for kind, ways in arrows.items():
+        groups.setdefault(", ".join(ways), []).append(kind)
+    for ways_of, kinds in groups.items():
+        if ways_of:
+            line(label, f"{ways_of}  ({', '.join(kinds)})")
 
 
 def _codes(topic: Topic) -> None:
@@ -216,8 +236,6 @@ def _codes(topic: Topic) -> None:
             text.append(f"{said:{width}}    ", "reverse" if code == topic["value"] else "")
         out.print(text)
         label = ""
-    if topic["value"] is not None and topic["value"] not in topic["codes"]:
-        line("", f"  {topic['value']} is not among them", "red")
 
 
 def _rule(topic: Topic) -> None:

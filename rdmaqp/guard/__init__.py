@@ -34,19 +34,25 @@ __all__ = [
 
 
 def check(request: Request) -> Report:
-    """Judge one request. It never raises for what is in the request: whatever is wrong becomes a finding.
+    """Judge one request. It never raises for the values of an act: whatever is wrong with one becomes a finding.
 
     Where the request says that its call or its work has failed, the report has the causes too.
 
     Raises:
         ValueError: the request has no act.
-        TypeError: it is no request.
+        TypeError: it is no request, or one of its facts is not of the class that it says (``"RC"`` is no QPType).
     """
     if type(request) is not Request:
         require("check", "request", request, Request)
-    report = _judge(request)
-    if request.failed is not None or request.completion is not None:
-        report.causes = _causes(request, report)
+    try:
+        report = _judge(request)
+        if request.failed is not None or request.completion is not None:
+            report.causes = _causes(request, report)
+    except (AttributeError, TypeError, KeyError):
+        from rdmaqp.guard.parts import refuse_wrong_parts  # only what has failed pays for it
+
+        refuse_wrong_parts(request)
+        raise
     return report
 
 

@@ -76,8 +76,12 @@ class Path:
 def check(case: Case, name: str, address: AddressVector) -> None:
     """The path of a modify call, the primary or the alternate one."""
     number = address.port_num
-    if type(number) is int and not (number == 1 and case.request.device.phys_port_cnt):
-        has_port(case.report, case.request, f"{name}.port_num", number, only_first=case.driver.first_port_only)
+    if number is None:
+        case.report.skip("port-range", f"{name}.port_num")
+    elif type(number) is int and not (number == 1 and case.request.device.phys_port_cnt):
+        there = has_port(case.report, case.request, f"{name}.port_num", number, only_first=case.driver.first_port_only)
+        if not there and name == "alt_ah_attr" and case.ethernet is False:
+            return None  # a port that is not there has no link layer to ask about
     if name == "alt_ah_attr":
         return _alternate(case, address)
     if case.mask & STATE and case.goal is _RTR and (number is None or case.request.qp.port_num != number):
@@ -92,7 +96,9 @@ def check(case: Case, name: str, address: AddressVector) -> None:
 def handle(report: Report, request: Request, driver: Driver, address: AddressVector) -> None:
     """The path of a new address handle."""
     number = address.port_num
-    if type(number) is int:
+    if number is None:
+        report.skip("port-range", "ah.port_num")
+    elif type(number) is int:
         has_port(report, request, "ah.port_num", number, only_first=driver.first_port_only)
     port = request.port if number is None or request.port.num is None else request.port_facts(number)
     if port is None:
@@ -109,6 +115,8 @@ def _bound_port(case: Case, number: object) -> None:
     bound = case.request.qp.port_num
     if bound is None:
         case.report.skip("port-mismatch", "qp.port_num")
+    elif number is None:
+        case.report.skip("port-mismatch", "ah_attr.port_num")
     elif type(number) is int and number != bound:
         case.report.find("port-mismatch", "ah_attr.port_num", f"{number} is not the port that INIT bound the queue "
                          f"pair to, {bound}", given=number, allowed=str(bound), fix=f"port_num={bound}")
@@ -178,9 +186,11 @@ def _lids(path: Path, address: AddressVector) -> None:
     if type(bits) is int and 0 <= bits <= 0x7F and bits >> lmc:
         path.report.find("src-path-bits", f"{path.name}.src_path_bits", f"{bits} is above what the port's LMC of "
                          f"{lmc} leaves free", given=bits, allowed=f"0…{(1 << lmc) - 1}", fix="src_path_bits=0")
+    field = f"{path.name}.dlid"
+    if dlid is None and not path.driver.wide_lids:
+        path.report.skip("dlid-invalid", field)
     if path.driver.wide_lids or type(dlid) is not int:
         return
-    field = f"{path.name}.dlid"
     if dlid == 0 and address.uses_grh:
         path.report.find("dlid-invalid", field, "0 with a global route: the packet has no next hop on this subnet",
                          severity="warning", given=0, fix="give the peer's LID, or the router's")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.guard.drivers import ALWAYS, UNKNOWN, Driver
 from rdmaqp.model.acts import WROpcode as Op
-from rdmaqp.model.enums import AttrMask, DriverType, GidType, QPState, QPType
+from rdmaqp.model.enums import AttrMask, DriverType, GidType, MigState, QPState, QPType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,9 @@ _ONLY_RC = frozenset({RC})
 _ROCE_V2 = frozenset({GidType.ROCE_V2})
 _DEPTHS = frozenset({"max_rd_atomic", "max_dest_rd_atomic"})
 _RTS_ONLY = frozenset({("send", SQD), ("send", SQE), ("send", ERR), ("recv", ERR)})
+
+#: Nobody may arm the path but the hardware, and in SQD it is not given another one.
+_RDMAVT_MIG = {MigState.REARM: frozenset({RTS}), MigState.MIGRATED: frozenset({RTS, SQD})}
 
 _NO_SQD = "no operation of the firmware leads there"
 _RAW_SQD = "the send queue of a raw packet queue pair has no such operation"
@@ -68,11 +71,13 @@ _ROWS = (
         missing_by_type={RAW_PACKET: dict.fromkeys([(RTS, SQD), (SQD, RTS), (SQD, SQD), (SQE, RTS)], _RAW_SQD)},
         rate_limit={RAW_PACKET: ALWAYS},
         rounds_depths=True,
+        atomics_with_depth=True,  # set_qpc_atomic_flags(): without a depth, the flag is dropped first
         rate_high=23,
         max_sl_ethernet=7,
     ),
     Driver(
         name="mlx4",
+        checks_alt_pkey=True,
         source="Linux hw/mlx4/qp.c, __mlx4_ib_modify_qp(), _mlx4_set_path()",
         types=frozenset({RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV}),
         raw_on_ethernet_only=True,
@@ -81,6 +86,7 @@ _ROWS = (
     ),
     Driver(
         name="mthca",
+        checks_alt_pkey=True,
         source="Linux hw/mthca/mthca_qp.c, mthca_modify_qp()",
         types=_CONNECTED_AND_UD,
         mtu_high=2048,
@@ -142,6 +148,8 @@ _ROWS = (
     ),
     Driver(
         name="hfi1",
+        checks_alt_pkey=True,
+        mig_goals=_RDMAVT_MIG,
         source="Linux sw/rdmavt/qp.c, rvt_modify_qp()",
         types=_CONNECTED_AND_UD,
         wide_lids=True,
@@ -149,6 +157,8 @@ _ROWS = (
     ),
     Driver(
         name="qib",
+        checks_alt_pkey=True,
+        mig_goals=_RDMAVT_MIG,
         source="Linux sw/rdmavt/qp.c, rvt_modify_qp()",
         types=_CONNECTED_AND_UD,
         unchecked_depths=frozenset({"max_rd_atomic"}),
@@ -195,6 +205,13 @@ _ROWS = (
         asks_table=False,
         needs_state=True,
         first_port_only=True,
+    ),
+    Driver(
+        name="ionic",
+        source="Linux hw/ionic/ionic_controlpath.c, ionic_check_modify_qp(), ionic_create_qp(); rdma-core ionic/",
+        types=_CONNECTED_AND_UD,
+        ethernet=True,
+        refuses_high_qkeys=True,
     ),
     Driver(
         name="mana",

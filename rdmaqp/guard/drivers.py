@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rdmaqp.model.acts import WROpcode
-    from rdmaqp.model.enums import DriverType, GidType, QPState, QPType
+    from rdmaqp.model.enums import DriverType, GidType, MigState, QPState, QPType
 
 Kernel = tuple[int, int]
 
@@ -48,6 +48,9 @@ class Driver:
         flushes_in_sqd: whether SQD flushes both queues.
         rate_limit: by type, the kernel since which RATE_LIMIT is taken. Without a row, its user library refuses it.
         ignores_pkey_index: it stores whatever it is given.
+        checks_alt_pkey: it compares alt_pkey_index with the table, too.
+        mig_goals: the migration states that it takes, each with the states in which the call may end; ``None`` is all.
+        refuses_high_qkeys: it takes no Q_Key with bit 31 from a user, privileged or not.
         first_pkey_only, first_port_only: index 0 and port 1 are the only ones.
         raw_on_ethernet_only: RAW_PACKET needs an Ethernet port.
         gid_types: the GID types that it can send from; ``None`` is all.
@@ -55,6 +58,7 @@ class Driver:
         unchecked_depths: those two of which it checks neither, and leaves them as they are.
         depth_most: a depth above this ends as 0.
         rounds_depths: whether depths are rounded up to a power of two.
+        atomics_with_depth: REMOTE_ATOMIC on a device without atomics is refused where the responder depth comes.
         mtu_low, mtu_high: the path MTUs that it takes, bytes.
         rate_high: the highest static rate code that it knows.
         max_sl_ethernet: the highest service level that survives on Ethernet.
@@ -86,6 +90,9 @@ class Driver:
     flushes_in_sqd: bool = False
     rate_limit: Mapping[QPType, Kernel] = field(default_factory=dict)
     ignores_pkey_index: bool = False
+    checks_alt_pkey: bool = False
+    mig_goals: Mapping[MigState, frozenset[QPState]] | None = None
+    refuses_high_qkeys: bool = False
     first_pkey_only: bool = False
     first_port_only: bool = False
     raw_on_ethernet_only: bool = False
@@ -95,6 +102,7 @@ class Driver:
     unchecked_depths: frozenset[str] = frozenset()
     depth_most: int = 255
     rounds_depths: bool = False
+    atomics_with_depth: bool = False
     mtu_low: int = 256
     mtu_high: int = 4096
     rate_high: int = 24

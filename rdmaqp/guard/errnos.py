@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rdmaqp.guard.driver_errnos import SAYS_STATE
+from rdmaqp.guard.driver_rows import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ _INVALID = _ADDRESS_INVALID | _all(
     "proved", "transition-illegal", "transition-driver", "transition-needs-cm", "cur-state-mismatch", "mask-missing",
     "mask-excess", "mask-unknown", "qp-type-unsupported", "port-mismatch", "pkey-range", "rd-atomic-over-device",
     "alt-path-roce", "rate-limit-unsupported", "value-enum", "mtu-over-active",
-) | _all("likely", "mask-without-value")  # fmt: skip
+) | _all("likely", "mask-without-value", "rd-atomic-budget")  # fmt: skip
 _NOT_SUPPORTED = _all("proved", "mask-unknown", "rate-limit-unsupported", "qp-type-unsupported") | _all(
     "likely", "atomic-unsupported", "alt-path-roce"
 )
@@ -101,6 +102,7 @@ _CHECKED_BY_RXE = frozenset({"timeout", "alt_timeout", "port_num", "qp_state", "
 #: Drivers that compare path_mtu with the port's, and answer EINVAL.
 _COMPARE_MTU = frozenset({"hns", "bnxt_re", "mthca"})
 _RDMAVT = frozenset({"hfi1", "qib"})
+_CHECKED_BY_RDMAVT = frozenset({"retry_cnt", "rnr_retry", "min_rnr_timer"})
 
 
 def standing(scene: Scene, number: int, finding: Finding) -> Standing | None:
@@ -131,6 +133,8 @@ def _range(scene: Scene, finding: Finding) -> Standing | None:
         return "proved" if finding.field == "dest_qp_num" and scene.driver in _RDMAVT else None
     if finding.field in _CHECKED_BY_RXE and scene.driver == "rxe":
         return "proved"
+    if finding.field in _CHECKED_BY_RDMAVT and scene.driver in _RDMAVT:
+        return "proved"
     return None if scene.driver == "rxe" and not finding.field.startswith("ah_attr") else "likely"
 
 
@@ -153,12 +157,18 @@ def says_enodata(scene: Scene) -> bool:
     return scene.request.kernel is not None and scene.request.kernel >= (6, 1)
 
 
+def _budget(scene: Scene, _: Finding) -> Standing | None:
+    """ionic's device keeps the sum (seen at RTR, kvcache-ai/Mooncake#3977); of the drivers read, none does."""
+    return None if scene.driver in DRIVERS and scene.driver != "ionic" else "likely"
+
+
 def _empty(scene: Scene, _: Finding) -> Standing | None:
     return "likely" if says_enodata(scene) else "proved"
 
 
 _EXCEPTIONS = {
     "value-range": _range, "value-enum": _enum, "mtu-over-active": _mtu, "pkey-range": _pkey, "sgid-empty": _empty,
+    "rd-atomic-budget": _budget,
 }  # fmt: skip
 
 #: What is ruled out, by the name that people give it: the rules and the attributes that it stands for.
@@ -169,7 +179,9 @@ GROUPS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = MappingProxyType({
         frozenset({"qp_state", "cur_qp_state"}),
     ),
     "path_mtu": (frozenset({"mtu-over-active"}), frozenset({"path_mtu"})),
-    "rd_atomic": (frozenset({"rd-atomic-over-device"}), frozenset({"max_rd_atomic", "max_dest_rd_atomic"})),
+    "rd_atomic": (
+        frozenset({"rd-atomic-over-device", "rd-atomic-budget"}), frozenset({"max_rd_atomic", "max_dest_rd_atomic"})
+    ),
     "port_num": (frozenset({"port-range", "port-mismatch"}), frozenset({"port_num", "ah_attr.port_num"})),
     "pkey_index": (frozenset({"pkey-range"}), frozenset({"pkey_index"})),
     "grh": (frozenset({"grh-missing"}), frozenset()),

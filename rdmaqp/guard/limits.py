@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.guard.case import STATE
 from rdmaqp.guard.report import shown
-from rdmaqp.model.enums import AccessFlag, AtomicCap, LinkLayer, PortState, QPState, QPType
+from rdmaqp.model.enums import AccessFlag, AtomicCap, LinkLayer, MigState, PortState, QPState, QPType
 from rdmaqp.model.timers import timeout_seconds
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _port_num(case: Case, number: int) -> None:
     raw = case.type is QPType.RAW_PACKET and case.driver.raw_on_ethernet_only
     if raw and case.port.link_layer is LinkLayer.INFINIBAND:
         case.report.find("qp-type-unsupported", "port_num", f"{case.driver.name} has raw packets on Ethernet ports "
-                         "only", given=number, source=case.driver.source)
+                         "only", given=number, source=case.driver.source, fix="a port whose link layer is Ethernet")
 
 
 def _alt_port_num(case: Case, number: int) -> None:
@@ -76,15 +76,35 @@ def _pkey_index(case: Case, index: int) -> None:
                     allowed="0" if length == 1 else f"0…{length - 1}", fix="pkey_index=0",
                     source=driver.source or None)
         return
-    if key is not None and not key & _LIMITED:
+    if key is not None and not (key & _LIMITED and key & 0x7FFF):
         report.find("pkey-limited", "pkey_index", f"the key at {index} is {key:#06x}, a limited member: two limited "
-                    "members cannot talk to each other" if key & 0x7FFF else f"the key at {index} is invalid",
+                    "members cannot talk to each other" if key & 0x7FFF
+                    else f"the key at {index} is {key:#06x}, which is no partition: its low 15 bits are 0",
                     given=index, fix=_full_member(case.request))
 
 
-def _full_member(request: Request) -> str | None:
+def _alt_pkey_index(case: Case, index: int) -> None:
+    """The alternate path's own index; on Ethernet and iWARP there is no such path, which addressing.py says."""
+    number, driver = case.given.get("alt_port_num"), case.driver
+    facts = case.request.port_facts(number) if type(number) is int else None
+    if case.iwarp or case.ethernet or (facts is not None and facts.link_layer is LinkLayer.ETHERNET):
+        return
+    length = facts.pkey_tbl_len if facts is not None else None
+    if length is None:
+        case.report.skip("pkey-range", f"ports[{number}].pkey_tbl_len")
+    elif index >= length:
+        checked = driver.checks_alt_pkey
+        case.report.find("pkey-range", "alt_pkey_index", f"{index} is past the end of port {number}'s P_Key table"
+                         + ("" if checked else ": the alternate path can never be taken"),
+                         severity="error" if checked else "warning", given=index, allowed=f"0…{length - 1}",
+                         fix="alt_pkey_index=0", source=driver.source or None)
+
+
+def _full_member(request: Request) -> str:
     index = next((index for index, key in request.pkeys.items() if key & _LIMITED and key & 0x7FFF), None)
-    return None if index is None else f"pkey_index={index} is {request.pkeys[index]:#06x}, a full member"
+    if index is None:
+        return "the index of a partition of this port: /sys/class/infiniband/*/ports/*/pkeys/ lists them"
+    return f"pkey_index={index} is {request.pkeys[index]:#06x}, a full member"
 
 
 def _path_mtu(case: Case, asked: int) -> None:
@@ -99,6 +119,17 @@ def _path_mtu(case: Case, asked: int) -> None:
     elif asked > active:
         report.find("mtu-over-active", "path_mtu", f"{asked} is above the port's active MTU, {active}", given=asked,
                     allowed=f"256…{active}", fix=f"path_mtu={active}, or less where the peer's port carries less")
+
+
+def _path_mig_state(case: Case, state: int) -> None:
+    goals = case.driver.mig_goals
+    if goals is None or case.goal is None or case.goal in goals.get(MigState(state), ()):
+        return
+    allowed = ", ".join(mig.name for mig in MigState if case.goal in goals.get(mig, ()))
+    case.report.find("value-driver", "path_mig_state", f"{case.driver.name} does not take {MigState(state).name} in "
+                     f"{case.arrow}", given=MigState(state).name, allowed=allowed or None,
+                     fix=f"path_mig_state={allowed.split(', ')[-1]}" if allowed else "leave it out",
+                     source=case.driver.source)
 
 
 def _depth(case: Case, name: str, limit: str, value: int) -> None:
@@ -130,14 +161,18 @@ def _max_rd_atomic(case: Case, value: int) -> None:
 def _max_dest_rd_atomic(case: Case, value: int) -> None:
     _depth(case, "max_dest_rd_atomic", case.driver.responder_limit, value)
     device = case.request.device
+    if value and case.driver.atomics_with_depth and "qp_access_flags" not in case.given:
+        atomics(case.report, case.request, "qp_access_flags", int(case.request.qp.access_flags or 0))
     if value == 0:
         _serves_none(case)
     elif device.max_res_rd_atom and device.res_rd_atom_in_use is not None:
-        left = device.max_res_rd_atom - device.res_rd_atom_in_use
+        left = max(device.max_res_rd_atom - device.res_rd_atom_in_use, 0)
         if value > left:
             case.report.find("rd-atomic-budget", "max_dest_rd_atomic", f"{value} is more than what is left of the "
-                             f"device's max_res_rd_atom: {max(left, 0)} of {device.max_res_rd_atom}", given=value,
-                             allowed=f"0…{max(left, 0)}", fix="less here, or fewer queue pairs")
+                             f"device's max_res_rd_atom: {left} of {device.max_res_rd_atom}", given=value,
+                             allowed=f"0…{left}" if left else "0",
+                             fix=f"max_dest_rd_atomic={left}, or less at the other queue pairs" if left
+                             else "less at the other queue pairs, or fewer of them")
 
 
 def _serves_none(case: Case) -> None:
@@ -206,7 +241,11 @@ def _qkey(case: Case, key: int) -> None:
     if not key & 0x80000000:
         return
     privileged = case.request.process.privileged
-    if not privileged:
+    if case.driver.refuses_high_qkeys:
+        case.report.find("qkey-privileged", "qkey", f"{key:#x} has bit 31 set, which {case.driver.name} takes from the "
+                         "kernel's own queue pairs only", severity="error", given=f"{key:#x}", allowed="0…0x7fffffff",
+                         fix="a key below 0x80000000", source=case.driver.source)
+    elif not privileged:
         case.report.find(
             "qkey-privileged", "qkey", f"{key:#x} has bit 31 set, which needs CAP_NET_RAW"
             + ("" if privileged is None else ", and this process has it not"),
@@ -223,7 +262,8 @@ def _dest_qp_num(case: Case, number: int) -> None:
 
 #: Attribute -> what is said to its value.
 LIMITS: Mapping[str, Callable[[Case, int], None]] = {
-    "port_num": _port_num, "alt_port_num": _alt_port_num, "pkey_index": _pkey_index, "path_mtu": _path_mtu,
+    "port_num": _port_num, "alt_port_num": _alt_port_num, "pkey_index": _pkey_index,
+    "alt_pkey_index": _alt_pkey_index, "path_mtu": _path_mtu, "path_mig_state": _path_mig_state,
     "max_rd_atomic": _max_rd_atomic, "max_dest_rd_atomic": _max_dest_rd_atomic, "qp_access_flags": _access_flags,
     "timeout": _timeout, "min_rnr_timer": _min_rnr_timer, "retry_cnt": _retry_cnt, "rnr_retry": _rnr_retry,
     "qkey": _qkey, "dest_qp_num": _dest_qp_num,

@@ -153,7 +153,7 @@ def _unchecked(case: Case) -> None:
             case.report.find(
                 "driver-unchecked", ", ".join(keyword(bit) for bit in bits(excess)),
                 f"without STATE, {driver.name} applies it unchecked in {case.state.name}; others refuse it",
-                source=driver.source,
+                fix="for other drivers, give it on the way here", source=driver.source,
             )
 
 
@@ -171,9 +171,11 @@ def _rate_limit(case: Case) -> None:
         why = f"{case.kind} has no packet pacing in {case.arrow}"
     else:
         since = driver.rate_limit.get(kind)
-        takes = since is not None and (kernel is None or kernel >= since) and (in_table or arrow in _RATE_LIMIT_RC)
+        new_enough = since is not None and (kernel is None or kernel >= since)
+        takes = new_enough and (in_table or (kind is QPType.RC and arrow in _RATE_LIMIT_RC))
         why = f"{driver.name} has no packet pacing for {case.kind}" + (
-            f" before Linux {since[0]}.{since[1]}" if since is not None and since > (0, 0) else ""
+            f" in {case.arrow}" if new_enough
+            else f" before Linux {since[0]}.{since[1]}" if since is not None and since > (0, 0) else ""
         )
     if not takes:
         case.report.find("rate-limit-unsupported", "rate_limit", why, given=case.given.get("rate_limit"),

@@ -50,7 +50,8 @@ def _kind(case: Case, peer: PeerRecord) -> None:
     report, own = case.report, case.type
     if own is not None and own is not _DRIVER and peer.qp_type not in (None, _PAIRS.get(own, own)):
         report.find("peer-qp-type", "qp_type", f"ours is {own.name}, the peer's {peer.qp_type.name}",
-                    given=own.name, allowed=_PAIRS.get(peer.qp_type, peer.qp_type).name)
+                    given=own.name, allowed=_PAIRS.get(peer.qp_type, peer.qp_type).name,
+                    fix="make the two ends of one type; XRC_SEND pairs with XRC_RECV")
     layer = case.port.link_layer
     if layer not in _UNKNOWN_LAYER and peer.link_layer not in _UNKNOWN_LAYER and layer is not peer.link_layer:
         report.find("peer-link-layer", "link_layer", f"ours is {layer.name if layer else '?'}, the peer's "
@@ -96,8 +97,10 @@ def _numbers(case: Case, peer: PeerRecord) -> None:
     ):
         value = numbers.get(name)
         if value is not None and theirs is not None and value != theirs:
+            fits = theirs >> 24 == 0
             report.find(rule, name, f"{value:#x} is not what the peer says, {theirs:#x}", given=value,
-                        allowed=f"{theirs:#x}", fix=f"{name}={theirs:#x}")
+                        allowed=f"{theirs:#x}" if fits else None,
+                        fix=f"{name}={theirs:#x}" if fits else "exchange the records again: such numbers have 24 bits")
     if case.type is _UD and peer.qkey is not None:
         key = numbers.get("qkey", case.request.qp.qkey)
         if key is not None and key != peer.qkey:

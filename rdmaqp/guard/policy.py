@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from rdmaqp.errors import GuardError, InvalidStateTransition
 from rdmaqp.guard.report import GuardWarning, Report
 from rdmaqp.guard.rules import RULES
+from rdmaqp.model.arguments import wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,9 +99,10 @@ def current(given: Policy | str | None = None) -> Policy:
 
     Raises:
         ValueError: *given* or the environment variable cannot be read.
+        TypeError: *given* is neither text nor a Policy.
     """
     if given is not None:
-        return _parsed(given) if isinstance(given, str) else given
+        return _parsed(given) if isinstance(given, str) else _policy(given)
     block = _current.get()
     if block is not None:
         return block
@@ -122,15 +124,22 @@ def policy(mode: Policy | str = "strict", *, ignore: Iterable[str] = ()) -> Iter
     >>> with rdmaqp.policy("warn", ignore=["port-inactive"]):
     ...     qp.modify(...)
 
-    It holds for this thread, or this asyncio task, only. Raises ValueError for an unknown mode or rule.
+    It holds for this thread, or this asyncio task, only. Raises ValueError for an unknown mode or rule, TypeError
+    for what is neither text nor a Policy.
     """
-    base = Policy.parse(mode) if isinstance(mode, str) else mode
+    base = Policy.parse(mode) if isinstance(mode, str) else _policy(mode)
     chosen = Policy(base.mode, base.ignore | _rules(ignore))
     token = _current.set(chosen)
     try:
         yield chosen
     finally:
         _current.reset(token)
+
+
+def _policy(given: Policy) -> Policy:
+    if not isinstance(given, Policy):
+        raise wrong_type("policy", "mode", given, 'a Policy, or text such as "warn"')
+    return given
 
 
 def _mode(word: str) -> Mode:

@@ -109,7 +109,7 @@ def _opcode(report: Report, request: Request, driver: Driver, post: Post) -> WRO
     if request.qp.type is not None and request.qp.type in driver.opcodes:
         takes = driver.opcodes[request.qp.type]
     if known is None and post.opcode is not None:
-        report.find("post-opcode", "opcode", f"{str(post.opcode)[:40]!r} is no opcode of ibv_post_send",
+        report.find("post-opcode", "opcode", f"{repr(post.opcode)[:40]} is no opcode of ibv_post_send",
                     given=post.opcode, allowed=", ".join(op.name for op in sorted(takes or WROpcode)))
         return None
     if takes is None:

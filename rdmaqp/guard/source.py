@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 _EMPTY = bytes(16)
 _ROCE_V1, _ROCE_V2 = GidType.ROCE_V1, GidType.ROCE_V2
+_GID_WORDS = {_ROCE_V1: "RoCE v1", _ROCE_V2: "RoCE v2"}
 
 
 def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
     """The entry of our own table; findings where it cannot serve, ``None`` where there is none or it is unknown."""
     index, length, request = route.sgid_index, path.port.gid_tbl_len, path.request
+    if index is None:
+        path.report.skip("sgid-empty", _field(path))
+        return None
     if type(index) is not int or not 0 <= index <= 0xFF:
         return None  # values.py says so
     if length is not None and index >= length:
@@ -34,19 +38,20 @@ def entry(path: Path, route: GlobalRoute) -> GidEntry | None:
         return None
     _usable(path, route, found)
     if path.ethernet and (found.type is _ROCE_V1 or found.gid[0] == 0xFE):
-        _second_best(path, found)
+        _second_best(path, route, found)
     return found
 
 
 def _usable(path: Path, route: GlobalRoute, found: GidEntry) -> None:
     types, told = path.driver.gid_types, path.request.qp.sgid
     if types is not None and found.type is not None and found.type not in types:
-        kinds = ", ".join(sorted(kind.name for kind in types))
+        kinds = ", ".join(sorted(_GID_WORDS.get(kind, kind.name) for kind in types))
         path.report.find("sgid-driver", _field(path), f"{found}: {path.driver.name} sends from {kinds} only",
                          given=found.index, fix=best(path, found.index), source=path.driver.source)
     if path.ethernet and found.netdev == "" and not _by_mac(found, route):
         path.report.find("sgid-netdev", _field(path), f"{found} belongs to no net device of this network namespace",
-                         given=found.index, fix=best(path, found.index))
+                         given=found.index, fix=best(path, found.index) or "run where its net device is: the other "
+                         "network namespace, a container with --network=host")
     if told is not None and told != found.gid and path.connected:
         entries = path.request.gids.values()
         now = next((other.index for other in entries if other.gid == told and other.type is found.type), None)
@@ -65,19 +70,34 @@ def _by_mac(found: GidEntry, route: GlobalRoute) -> bool:
         return False
 
 
-def _second_best(path: Path, found: GidEntry) -> None:
+def _second_best(path: Path, route: GlobalRoute, found: GidEntry) -> None:
     """A link-local or RoCE v1 source where the table has a better one."""
     others = [
         other for other in path.request.gids.values() if other.type is _ROCE_V2 and not other.gid.is_zero
     ]
-    if found.type is _ROCE_V2 and any(rank(other)[0] <= 1 for other in others):
+    routable = any(rank(other)[0] <= 1 for other in others)
+    if found.type is _ROCE_V2 and routable:
         path.report.find("sgid-link-local", _field(path), f"{found} is link-local, and a routable RoCE v2 entry "
-                         "exists", given=found.index, fix=best(path, found.index))
+                         "exists", given=found.index, fix=_with_peer(path, route, best(path)))
     if found.type is _ROCE_V1:
         twin = next((other.index for other in others if other.gid == found.gid), None)
-        if twin is not None:
+        if twin is not None:  # a link-local twin is better by half only
+            better = best(path, found.index) if found.gid.is_link_local and routable else f"sgid_index={twin}"
             path.report.find("sgid-roce-v1", _field(path), f"{found}: the same address exists as RoCE v2",
-                             given=found.index, fix=f"sgid_index={twin}")
+                             given=found.index, fix=_with_peer(path, route, better))
+
+
+def _with_peer(path: Path, route: GlobalRoute, better: str | None) -> str | None:
+    """*better*, and the peer's address too where that is of the other family: one without the other is EINVAL."""
+    index = (better or "").removeprefix("sgid_index=").partition(" ")[0]
+    entry = path.request.gids.get(int(index)) if index.isdigit() else None
+    try:
+        target = GID.parse(route.dgid)
+    except ValueError:
+        return better
+    if better is None or entry is None or entry.gid.is_ipv4_mapped == target.is_ipv4_mapped:
+        return better
+    return f"{better}; with the peer's {'IPv4' if entry.gid.is_ipv4_mapped else 'IPv6'} GID as dgid"
 
 
 def best(path: Path, but: int | None = None) -> str | None:

@@ -89,7 +89,8 @@ def _own_types(case: Case) -> None:
     elif own is not None and driver is not UNKNOWN and own not in driver.driver_types:
         has = ", ".join(sorted(kind.name for kind in driver.driver_types))
         case.report.find("qp-type-unsupported", "qp_type", f"{driver.name} has no {own.name} queue pairs",
-                         given=own.name, allowed=has or None, source=driver.source)
+                         given=own.name, allowed=has or None, source=driver.source,
+                         fix="use one of these types, or another device")
 
 
 def _unknown_driver(case: Case) -> None:

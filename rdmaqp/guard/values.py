@@ -120,9 +120,24 @@ def _enum(case: Case, field: Field, value: Any) -> int | None:
         if number is not None and number > 0xFF:
             why += f"; libibverbs would cut it to {number & 0xFF}"
         case.report.find("value-enum", field.name, f"{_word(value)} {why}", given=value,
-                         allowed="1…5 (256…4096 bytes)" if abi_mtu else field.allowed)
+                         allowed="1…5 (256…4096 bytes)" if abi_mtu else field.allowed,
+                         fix=_meant(field, value, abi=abi))
         return None
     return mtu_bytes(known) if field.name == "path_mtu" else known
+
+
+def _meant(field: Field, value: Any, *, abi: bool) -> str | None:
+    """The member that was meant: by its name in C, by an MTU's bytes as text or in a C struct."""
+    assert field.enum is not None
+    size = int(value) if _is_decimal(value) else as_int(value)
+    if field.name == "path_mtu" and size is not None and size >= _SMALLEST_MTU:
+        fits = min(size.bit_length(), _LARGEST_MTU.bit_length()) - 1
+        return f"path_mtu={fits - 7}, IBV_MTU_{1 << fits}" if abi else f"path_mtu={1 << fits}"
+    names = [name for name in field.enum.__members__ if isinstance(value, str) and value.upper().endswith(f"_{name}")]
+    return f'{field.name}="{names[0]}"' if names else None
+
+
+_SMALLEST_MTU, _LARGEST_MTU = 256, 4096
 
 
 def _access(report: Report, name: str, number: int) -> None:
@@ -222,13 +237,42 @@ def rate(report: Report, name: str, value: Any) -> int | None:
 
 def wrong_type(report: Report, name: str, value: Any, allowed: str) -> None:
     """That *value* is not of the type that the field takes."""
-    report.find("value-type", name, f"{_word(value)} is a {type(value).__name__}", given=value, allowed=allowed)
+    kind = type(value).__name__
+    article = "an" if kind[:1] in "aeio" else "a"
+    report.find("value-type", name, f"{_word(value)} is {article} {kind}", given=value, allowed=allowed,
+                fix=_same_number(name, value))
+
+
+def _same_number(name: str, value: Any) -> str | None:
+    """The number that was meant by text or by a float that is whole."""
+    if name == "qp_access_flags" and isinstance(value, str) and value in AccessFlag.__members__:
+        return f'{name}=["{value}"]'
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53
+    return f"{name.rpartition('.')[2]}={int(value)}, a whole number" if is_whole or _is_decimal(value) else None
+
+
+def _is_decimal(value: Any) -> bool:
+    return isinstance(value, str) and len(value) < 16 and value.isascii() and value.isdigit()
 
 
 def out_of_range(report: Report, name: str, number: int, low: int, high: int) -> None:
     """That *number* does not fit."""
-    why = f"is below {low}" if number < low else f"does not fit its {high.bit_length()} bits"
-    report.find("value-range", name, f"{_word(number)} {why}", given=number, allowed=_range(low, high))
+    bits = high.bit_length()
+    why = f"is below {low}" if number < low else f"does not fit its {bits} bits" if bits > 1 else "is neither 0 nor 1"
+    report.find("value-range", name, f"{_word(number)} {why}", given=number, allowed=_range(low, high),
+                fix=_fitting(name, number, high))
+
+
+def _fitting(name: str, number: int, high: int) -> str | None:
+    """What to give instead, where there is a custom."""
+    if name in ("rq_psn", "sq_psn") and number > high:
+        return f"{name}={number & high:#x}, its low 24 bits, at both ends"
+    field = FIELDS.get(name)
+    custom = field.custom if field is not None else ""
+    first, _, rest = custom.partition(" is ")
+    if first.isdigit():
+        return f"{name}={first}{f' ({rest})' if rest else ''} is customary"
+    return f"{name}: {custom}" if custom else None
 
 
 def _range(low: int, high: int) -> str:

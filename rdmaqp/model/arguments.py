@@ -98,6 +98,11 @@ def require(title: str, name: str, value: object, kind: type) -> None:
         raise _wrong(title, name, value, Kind(frozenset(), _word(kind.__name__)))
 
 
+def wrong_type(title: str, name: str, value: object, expected: str) -> TypeError:
+    """The error for *value*, which is not what is expected."""
+    return _wrong(title, name, value, Kind(frozenset(), expected))
+
+
 def _kinds(parameters: Iterable[Parameter]) -> dict[str, Kind | None]:
     return {
         parameter.name: _kind(parameter.annotation) for parameter in parameters

@@ -88,6 +88,8 @@ class GID(bytes):
 
 @lru_cache(4096)  # the same few are read again and again
 def _from_text(text: str) -> GID:
+    if ":" not in text and "." not in text:
+        raise ValueError(f"{text[:60]!r} is not a GID: it is written as an IPv6 address, fe80::1 or ::ffff:192.0.2.7")
     try:
         if ":" in text:
             return GID(IPv6Address(text).packed)

@@ -13,7 +13,7 @@ from rdmaqp.errors import DeviceError, VerbsError
 from rdmaqp.guard import check, unasked
 from rdmaqp.guard.policy import Policy, current
 from rdmaqp.host.process import kernel_release
-from rdmaqp.model.arguments import checked
+from rdmaqp.model.arguments import checked, wrong_type
 from rdmaqp.model.attributes import FIELDS, AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import AttrMask, DriverType, QPState, QPType
 from rdmaqp.model.request import QPFacts, Request
@@ -52,12 +52,14 @@ def safe_modify_qp(
 
     Raises:
         GuardError: refused; nothing was called. :class:`InvalidStateTransition` where there is no such arrow.
-        TypeError: a pyverbs call without *mask*: its struct does not say what is set.
+        TypeError: *qp* is neither; a pyverbs call without *mask*: its struct does not say what is set.
         VerbsError, or what pyverbs raises: the kernel, the driver or the firmware refused. pyverbs' own error gets the
             diagnosis as a note (``__notes__``), which a traceback shows.
     """
     if isinstance(qp, QueuePair):
         return qp.modify(attr, mask=mask, policy=policy)
+    if not all(hasattr(qp, name) for name in ("qp_type", "qp_num", "query", "modify")):
+        raise wrong_type("safe_modify_qp", "qp", qp, "a QueuePair, or pyverbs' QP")
     if mask is None:
         raise TypeError("safe_modify_qp() needs the mask: a C struct does not say which of its fields are set")
     rules = current(policy)

@@ -142,8 +142,61 @@ def test_an_attribute_with_its_code() -> None:
     (topic,) = explain(["timeout", "14"])
     assert (topic["value"], topic["codes"][14], topic["codes"][0]) == (14, "67.1 ms", "for ever")
     assert topic["belongs"]["RC"] == ["RTR → RTS"]
+    assert (topic["required"]["RC"], topic["optional"]["RC"]) == (["RTR → RTS"], ["SQD → SQD"])
     found = explain(["IBV_QP_AV", "ah_attr.grh.sgid_index"])
     assert [topic["attribute"] for topic in found] == ["ah_attr", "sgid_index"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("timeout 14", "14 is 67.1 ms"), ("timeout -1", "-1 is not among them"), ("path_mtu 1024", "1024 bytes is code 3"),
+     ("qp_access_flags 0xf", "0xf is LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC"),
+     ("qp_access_flags 0x80000001", "0x80000001 is LOCAL_WRITE, 0x80000000 without a name"),
+     ("qp_access_flags 0", "0x0 is no access at all"), ("AV 5", "a number such as 5 is none"),
+     ("dgid 5", "a number such as 5 is none"),
+     ("qkey 0x80000000", "0x80000000 is in its range"), ("qp_state 3", "3 is RTS"), ("qp_state 9", "9 is none of them"),
+     ("path_mig_state 1", "1 is REARM"), ("retry_cnt 8", "8 is not among them"), ("sl 16", "16 is outside its range"),
+     ("dlid 0xc000", "0xc000 is no unicast LID: no connected queue pair of InfiniBand sends there"),
+     ("dlid 49151", "49151 is in its range"), ("static_rate 1", "1 is not among them"), ("rq_psn 16777216",
+      "16777216 is outside its range")],
+)  # fmt: skip
+def test_the_code_given_is_answered(rdmaqp: Rdmaqp, words: str, said: str) -> None:
+    (topic,) = explain(words.split())
+    assert topic["said"] == said
+    if words == "timeout 14":
+        assert said in rdmaqp("explain", *words.split()).stdout
+
+
+def test_where_an_attribute_goes_is_the_tables() -> None:
+    for name, field in FIELDS.items():
+        (topic,) = explain([name])
+        for kind, rows in TABLE.items():
+            if name == "qp_state":
+                assert "INIT → RTR" in topic["required"][kind.name]
+                assert "INIT → INIT" in topic["optional"][kind.name]
+                continue
+            for (start, goal), rule in rows.items():
+                arrow = f"{start.name} → {goal.name}"
+                assert (arrow in topic["required"][kind.name]) == bool(rule.required & field.mask), (name, kind, arrow)
+                assert (arrow in topic["optional"][kind.name]) == bool(rule.optional & field.mask), (name, kind, arrow)
+
+
+@pytest.mark.parametrize("word", ["EOPNOTSUPP", "ENOTSUP", "95", "-95"])
+def test_not_supported_has_the_name_that_programs_print(word: str) -> None:
+    assert [(topic["name"], topic["errno"]) for topic in explain([word])] == [("EOPNOTSUPP", errno.EOPNOTSUPP)]
+
+
+def test_a_type_before_states_is_theirs() -> None:
+    assert [topic.get("type") for topic in explain(["UC", "INIT", "RTR", "RTS"])] == ["UC", "UC", "UC"]
+    assert [topic["required"] for topic in explain(["UD", "INIT", "RTR"])[1:]] == [[]]
+
+
+def test_what_does_not_fit_on_a_line_goes_on_beside_its_label(rdmaqp: Rdmaqp) -> None:
+    lines = rdmaqp("explain", "INIT", "RC", "folklore", COLUMNS="60").stdout.splitlines()
+    at_the_edge = [line for line in lines if line and line[0] != " "]
+    assert [line.split()[0] for line in at_the_edge] == ["INIT", "RC", "Folklore"]
+    (beside,) = [line for line in lines if "optional)" in line and "→" not in line]
+    assert beside.startswith(" " * 13)
 
 
 @pytest.mark.parametrize(

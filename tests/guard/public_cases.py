@@ -27,7 +27,7 @@ class Case:
 
 
 def load() -> list[Case]:
-    files = ((CASES / f"{name}.jsonl").read_text(encoding="utf-8") for name in ("reports", "synthetic"))
+    files = ((CASES / f"{name}.jsonl").read_text(encoding="utf-8") for name in ("reports", "synthetic", "more"))
     lines = (line for text in files for line in text.splitlines())
     known = ("id", "source", "story", "request", "expect")
     return [Case(**{key: value for key, value in json.loads(line).items() if key in known}) for line in lines]

@@ -14,7 +14,7 @@ from rdmaqp.model import codec
 
 
 def test_all_cases_are_here() -> None:
-    assert len(ALL) == len({case.id for case in ALL}) == 315
+    assert len(ALL) == len({case.id for case in ALL}) == 399
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)

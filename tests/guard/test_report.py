@@ -35,6 +35,7 @@ def test_a_wrong_value_has_its_row_its_range_and_its_fix() -> None:
 RC queue pair 0x11, RTR → RTS: timeout: 32 does not fit its 5 bits
     set      retry_cnt, rnr_retry, max_rd_atomic, sq_psn
   × wrong    timeout            32 does not fit its 5 bits; allowed: 0…31
+                                → timeout=14 (67 ms) is customary
 ibv_modify_qp was not called; the queue pair is still in RTR."""
     assert report.to_dict()["findings"] == [
         {
@@ -44,6 +45,7 @@ ibv_modify_qp was not called; the queue pair is still in RTR."""
             "given": 32,
             "allowed": "0…31",
             "message": "timeout: 32 does not fit its 5 bits",
+            "fix": "timeout=14 (67 ms) is customary",
             "source": "InfiniBand Architecture Specification, volume 1",
         }
     ]

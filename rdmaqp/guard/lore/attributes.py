@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rdmaqp.model.attributes import RATES
-from rdmaqp.model.enums import MTU
+from rdmaqp.model.attributes import AV_RANGES, FIELDS, GRH_RANGES, RATES
+from rdmaqp.model.enums import MTU, AccessFlag
 from rdmaqp.model.timers import RNR_TIMER_MS, timeout_seconds
 
 if TYPE_CHECKING:
@@ -101,4 +101,47 @@ REMARKS: Mapping[str, str] = MappingProxyType({
     "path_mtu": "rdmaqp takes bytes or the code; the C struct holds the code, and 1024 put there is cut to 0",
     "static_rate": "there is no code 1; the numbers do not grow with the rate",
     "rnr_retry": "7 is for ever, not seven times",
+    "path_mig_state": "MIGRATED and REARM are for you to set; the hardware says ARMED, and hfi1 and qib refuse it",
+    "rate_limit": "before Linux 7.0 the table has it for RAW_PACKET only; from then on for RC too, where the driver "
+                  "takes it (bnxt_re)",
 })
+
+
+_UNICAST = 0xBFFF
+
+
+def range_of(name: str) -> str:
+    """The values that an attribute, or a part of the address vector, may have."""
+    if name in FIELDS:
+        return FIELDS[name].allowed
+    if name == "static_rate":
+        return "0, 2…24"
+    low, high = {**AV_RANGES, **GRH_RANGES}.get(name, (0, 0))
+    return "a GID" if not high else f"{low}…{high:#x}" if high > 0xFFFF else f"{low}…{high}"
+
+
+def meaning_of(name: str, value: int) -> str:
+    """What *value* is, given for that attribute; that it is none of its values."""
+    codes, field = CONVERSIONS.get(name, {}), FIELDS.get(name)
+    if value in codes:
+        return f"{value} is {codes[value]}"
+    if name == "path_mtu" and value in [128 << code for code in MTU]:
+        return f"{value} bytes is code {value.bit_length() - 8}"
+    if codes:
+        return f"{value} is not among them"
+    if field is not None and field.enum is not None:
+        known = {int(member): member.name for member in field.enum}
+        return f"{value} is {known[value]}" if value in known else f"{value} is none of them"
+    if name in ("ah_attr", "alt_ah_attr", "cap", "dgid"):
+        return f"a number such as {value} is none"
+    low, high = (field.low, field.high) if field is not None else {**AV_RANGES, **GRH_RANGES}.get(name, (0, 0))
+    if not low <= value <= high:
+        return f"{value} is outside its range"
+    if name == "qp_access_flags":
+        names = [str(flag.name) for flag in AccessFlag if flag & value]
+        rest = value & ~int(sum(AccessFlag))
+        names += [f"{rest:#x} without a name"] if rest else []
+        return f"{value:#x} is {', '.join(names) or 'no access at all'}"
+    if name == "dlid" and (value == 0 or value > _UNICAST):
+        return f"{value:#x} is no unicast LID: no connected queue pair of InfiniBand sends there"
+    return f"{value} is in its range" if value < 0x10000 else f"{value:#x} is in its range"

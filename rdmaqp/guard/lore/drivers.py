@@ -83,6 +83,12 @@ _WORDS: Mapping[str, Callable[[Driver], str]] = MappingProxyType({
         f"{_since(kernel)}RATE_LIMIT is taken for {kind.name}" for kind, kernel in row.rate_limit.items()
     ),
     "ignores_pkey_index": lambda _: "pkey_index is stored, and nobody looks at it",
+    "checks_alt_pkey": lambda _: "alt_pkey_index is compared with the table, too",
+    "mig_goals": lambda row: "path_mig_state is " + " or ".join(
+        f"{mig.name} on the way to {', '.join(state.name for state in QPState if state in goals)}"
+        for mig, goals in (row.mig_goals or {}).items()
+    ) + ", and nothing else",
+    "refuses_high_qkeys": lambda _: "a qkey with bit 31 is refused, whatever the process may do",
     "first_pkey_only": lambda _: "pkey_index is 0, the only one",
     "first_port_only": lambda _: "port_num is 1, the only one",
     "raw_on_ethernet_only": lambda _: "RAW_PACKET needs an Ethernet port",
@@ -93,6 +99,8 @@ _WORDS: Mapping[str, Callable[[Driver], str]] = MappingProxyType({
     "depth_most": lambda row: f"a max_rd_atomic above {row.depth_most} is refused, a max_dest_rd_atomic above it "
                               "ends as 0",
     "rounds_depths": lambda _: "max_rd_atomic and max_dest_rd_atomic are rounded up to a power of two",
+    "atomics_with_depth": lambda _: "REMOTE_ATOMIC on a device without atomics is refused at RTR, with the responder "
+                                    "depth, not at INIT",
     "mtu_low": lambda row: f"path_mtu is at least {row.mtu_low}",
     "mtu_high": lambda row: f"path_mtu is at most {row.mtu_high}",
     "rate_high": lambda row: f"static_rate is known up to code {row.rate_high} "

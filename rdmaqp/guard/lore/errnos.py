@@ -6,6 +6,7 @@ import errno as e
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rdmaqp.errors import errno_name
 from rdmaqp.guard.errnos import ENOTSUPP
 
 if TYPE_CHECKING:
@@ -64,3 +65,8 @@ ERRNOS: Mapping[int, Mapping[str, str]] = MappingProxyType({
     e.ECONNABORTED: {_MODIFY: "siw, erdma: the connection is being closed"},
     e.EFAULT: {_MR: "the address is not mapped in this process"},
 })
+
+
+def name_of(number: int) -> str:
+    """The name of an error number, the kernel's own included."""
+    return "ENOTSUPP" if number == ENOTSUPP else errno_name(number)

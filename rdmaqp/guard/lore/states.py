@@ -42,8 +42,8 @@ STATES: Mapping[QPState, StateLore] = MappingProxyType({
     RESET: StateLore(
         "power off",
         "The machine is built and stands there without power. ibv_create_qp leaves every queue pair here.",
-        "there is none, and none can be posted",
-        "there is none, and none can be posted; packets of the peer are dropped without a word",
+        "there are none, and none can be posted",
+        "there are none, and none can be posted; packets of the peer are dropped without a word",
         "both queues are emptied without a single completion, and libraries take this queue pair's completions out of "
         "the completion queue too: count what is outstanding before you go here",
         f"{_RVT}; sw/rxe/rxe_qp.c, rxe_qp_reset(); rdma-core providers/mlx5/verbs.c, mlx5_modify_qp()",
@@ -63,16 +63,16 @@ STATES: Mapping[QPState, StateLore] = MappingProxyType({
         "known. It listens and answers; it does not speak first.",
         "none can be posted",
         "receives complete, and the peer's RDMA reads, writes and atomics are served",
-        "the address is looked up (not of datagrams): on RoCE this call asks for the neighbour's MAC address, and "
-        "waits up to a second",
+        "the address vector, where the type has one, is looked up: on RoCE this call asks for the neighbour's MAC "
+        "address, and waits up to a second",
         f"{_RVT}; core/addr.c, process_one_req()",
     ),
     RTS: StateLore(
         "running",
         "Ready to send: both directions work. A connection spends its life here.",
-        "is carried out and completes",
+        "are carried out and complete",
         "receives complete, and the peer's requests are served",
-        "timeout and retry counts take effect",
+        "sends may be posted from here on; timeout and retry counts, where the type has them, take effect",
         _RVT,
     ),
     SQD: StateLore(
@@ -81,7 +81,7 @@ STATES: Mapping[QPState, StateLore] = MappingProxyType({
         "be changed.",
         "what was started finishes and completes; what was not waits, and goes on after SQD → RTS. New work can be "
         "posted, and waits as well",
-        "goes on as in RTS: receives complete, the peer's requests are served",
+        "go on as in RTS: receives complete, the peer's requests are served",
         "sending stops. It is drained when IBV_EVENT_SQ_DRAINED comes, or ibv_query_qp says sq_draining 0; some "
         "drivers have neither, so count completions where it must work everywhere",
         f"{_RVT} (no PROCESS_NEXT_SEND_OK); sw/rxe/rxe_req.c, req_next_wqe()",
@@ -91,7 +91,7 @@ STATES: Mapping[QPState, StateLore] = MappingProxyType({
         "Send queue error: a send has failed on an unreliable queue pair, and only sending has stopped. Only the "
         "hardware leads here; you lead back, to RTS.",
         "the failed one completes with its own status, those behind it as WR_FLUSH_ERR",
-        "goes on: receives complete",
+        "go on: receives complete",
         "by hardware alone; a reliable queue pair (RC, XRC) goes to ERR instead",
         f"{_RVT}; Shanley, InfiniBand Network Architecture, chapter 12",
     ),

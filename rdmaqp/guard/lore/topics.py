@@ -6,7 +6,6 @@ a driver refuses and which rules answer an error number is asked of the judge an
 
 from __future__ import annotations
 
-import errno
 import os
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,9 @@ from rdmaqp.guard.completions import MEANINGS, Meaning
 from rdmaqp.guard.driver_errnos import ANSWERS as DRIVER_ANSWERS
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS, driver_of
 from rdmaqp.guard.errnos import ANSWERS
-from rdmaqp.guard.lore.attributes import CONVERSIONS, PARTS, REMARKS, WHY
+from rdmaqp.guard.lore.attributes import CONVERSIONS, PARTS, REMARKS, WHY, meaning_of, range_of
 from rdmaqp.guard.lore.drivers import words_of
-from rdmaqp.guard.lore.errnos import ERRNOS
+from rdmaqp.guard.lore.errnos import ERRNOS, name_of
 from rdmaqp.guard.lore.folklore import FOLKLORE, Claim, about
 from rdmaqp.guard.lore.machine import (
     Arrow,
@@ -35,13 +34,15 @@ from rdmaqp.guard.lore.states import BY_HARDWARE, STATES, TYPES
 from rdmaqp.guard.posting import OPCODES
 from rdmaqp.guard.rules import RULES
 from rdmaqp.model.acts import Post
-from rdmaqp.model.attributes import AV_RANGES, FIELD_OF_BIT, FIELDS, GRH_RANGES, QPAttr
+from rdmaqp.model.attributes import FIELD_OF_BIT, FIELDS, QPAttr
 from rdmaqp.model.enums import MASK_NAMES, AttrMask, DriverType, QPState, WCStatus, mask_names
 from rdmaqp.model.facts import DeviceFacts
 from rdmaqp.model.request import Request
 from rdmaqp.model.table import TABLE, belongs_to, path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rdmaqp.model.table import Arrow as Pair
 
 Topic = dict[str, Any]
@@ -166,28 +167,44 @@ def attribute(name: str, value: int | None = None) -> Topic:
     """An attribute, or a part of the address vector: unit, range, custom, conversion, where it belongs."""
     topic: Topic = {"kind": "attribute", "attribute": name, "value": value}
     if name in PARTS:
-        low, high = {**AV_RANGES, **GRH_RANGES}.get(name, (None, None))
-        topic |= {"of": PARTS[name].struct, "mask": "AV", "meaning": PARTS[name].meaning, "why": None, "custom": None,
-                  "allowed": "a GID" if low is None else f"{low}…{high}"}
+        topic |= {"of": PARTS[name].struct, "mask": "AV", "meaning": PARTS[name].meaning, "why": None, "custom": None}
         bit = int(AttrMask.AV)
     else:
         field = FIELDS[name]
         bit = field.mask
         topic |= {"of": "ibv_qp_attr", "mask": field.flag, "meaning": field.meaning, "why": WHY[name],
-                  "custom": field.custom or None, "allowed": field.allowed}
+                  "custom": field.custom or None}
+    topic["allowed"] = range_of(name)
+    topic["said"] = meaning_of(name, value) if value is not None else None
     topic["codes"] = dict(CONVERSIONS.get(name, {}))
     topic["remark"] = REMARKS.get(name)
-    topic["belongs"] = {
-        kind.name: [f"{start.name} → {goal.name}" for start, goal in _takers(kind, bit)]
-        for kind in (*TABLE, *DriverType)
-    }
+    kinds = (*TABLE, *DriverType)
+    topic["belongs"] = {kind.name: _ways(_takers(kind, bit)) for kind in kinds}
+    topic["required"] = {kind.name: _ways(_where(kind, bit, optional=False)) for kind in kinds}
+    topic["optional"] = {kind.name: _ways(_where(kind, bit, optional=True)) for kind in kinds}
     topic["folklore"] = [_claim(claim) for claim in about(name)]
     return topic
 
 
+def _ways(pairs: Iterable[Pair]) -> list[str]:
+    return [f"{start.name} → {goal.name}" for start, goal in pairs]
+
+
 def _takers(kind: Kind, bit: int) -> tuple[Pair, ...]:
+    if bit == AttrMask.STATE:  # no row speaks of it: what leads elsewhere says where
+        return tuple(pair for pair in rules_of(kind) if pair[0] is not pair[1])
     qp_type, own = parts_of(kind)
     return belongs_to(qp_type, bit, own)
+
+
+def _where(kind: Kind, bit: int, *, optional: bool) -> list[Pair]:
+    """The arrows that require *bit*, or that take it as well."""
+    rows = rules_of(kind).items()
+    needed = [pair for pair, rule in rows if rule.required & bit]
+    if bit == AttrMask.STATE:
+        needed = needed or list(_takers(kind, bit))
+        return needed if not optional else [pair for pair, _ in rows if pair not in needed]
+    return [pair for pair, rule in rows if rule.optional & bit] if optional else needed
 
 
 def rule(name: str) -> Topic:
@@ -196,14 +213,14 @@ def rule(name: str) -> Topic:
     numbers = sorted({number for answers in ANSWERS.values() for number, rules in answers.items() if name in rules})
     return {
         "kind": "rule", "rule": name, "severity": info.severity, "says": info.says, "source": info.source,
-        "answered_with": [errno.errorcode.get(number, str(number)) for number in numbers],
+        "answered_with": [name_of(number) for number in numbers],
         "folklore": [_claim(claim) for claim in about(name)],
     }
 
 
 def error_number(number: int) -> Topic:
     """An error number: at which call it says what, which rules it may answer, what drivers mean by it."""
-    name = errno.errorcode.get(number, "ENOTSUPP" if number == 524 else str(number))
+    name = name_of(number)
     return {
         "kind": "errno", "errno": number, "name": name, "text": os.strerror(number),
         "calls": dict(ERRNOS.get(number, {})),
@@ -241,7 +258,7 @@ def driver(name: str) -> Topic:
         "missing": [{"arrow": way, "why": why, "types": types} for (way, why), types in missing.items()],
         "differs": words_of(row), "source": row.source,
         "errnos": [
-            {"errno": errno.errorcode.get(said.number, str(said.number)), "why": said.why}
+            {"errno": name_of(said.number), "why": said.why}
             for said in DRIVER_ANSWERS if said.driver == row.name
         ],
         "folklore": [_claim(claim) for claim in about(row.name)],

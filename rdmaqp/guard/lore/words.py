@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
 from rdmaqp.guard.lore import topics
 from rdmaqp.guard.lore.attributes import PARTS
-from rdmaqp.guard.lore.errnos import ERRNOS
+from rdmaqp.guard.lore.errnos import ERRNOS, name_of
 from rdmaqp.guard.lore.machine import Kind, owner
 from rdmaqp.guard.rules import RULES
 from rdmaqp.model.attributes import FIELD_OF_BIT, FIELDS
@@ -26,12 +26,16 @@ _PREFIX = re.compile(r"^(IBV?_)?(QPS_|QPT_|QP_|WC_)?", re.IGNORECASE)
 _BETWEEN = re.compile(r"\s*(?:→|->|=>|,|\bto\b)\s*|\s+", re.IGNORECASE)
 #: What joins states besides, where all that it parts are states: INIT-RTR, init_to_rtr, the firmware's INIT2RTR.
 _JOINS = (re.compile(r"[^A-Za-z0-9_]+"), re.compile(r"(?:[^A-Za-z0-9]|2|to)+", re.IGNORECASE))
+#: What may stand behind an attribute: one of its codes or values.
+_CODE = re.compile(r"-?(?:\d{1,10}|0[xX][0-9a-fA-F]{1,8})")
 _KERNEL_NAMES = {"XRC_INI": "XRC_SEND", "XRC_TGT": "XRC_RECV"}
 _STATES = {state.name: state for state in QPState} | {"ERROR": QPState.ERR}
 _TYPES: dict[str, Kind] = {kind.name: kind for kind in (*QPType, *DriverType)}
 _TYPES |= {kernel: QPType[name] for kernel, name in _KERNEL_NAMES.items()}
 _STATUSES = {status.name: int(status) for status in WCStatus}
-_ERRNOS = {name: number for number, name in errno.errorcode.items()} | {"ENOTSUPP": 524, "EWOULDBLOCK": errno.EAGAIN}
+_ERRNOS = {name: number for number, name in errno.errorcode.items()} | {
+    "ENOTSUPP": 524, "EWOULDBLOCK": errno.EAGAIN, "EOPNOTSUPP": errno.EOPNOTSUPP,
+}  # fmt: skip
 _MASKS = {flag.name: FIELD_OF_BIT[int(flag)].name for flag in AttrMask if int(flag) in FIELD_OF_BIT}
 
 
@@ -52,7 +56,7 @@ def known() -> dict[str, list[str]]:
         "types": [kind.name for kind in (*QPType, *DriverType)],
         "attributes": [*FIELDS, *PARTS],
         "rules": list(RULES),
-        "errnos": [errno.errorcode.get(number, "ENOTSUPP") for number in ERRNOS],
+        "errnos": [name_of(number) for number in ERRNOS],
         "statuses": list(_STATUSES),
         "drivers": list(DRIVERS),
     }
@@ -103,11 +107,15 @@ def _phrase(parts: list[str], kind: Kind, driver: str | None) -> Iterator[Topic]
         if len(way) > 1:
             yield from (topics.arrow(start, goal, kind, driver) for start, goal in pairwise(way))
             del parts[: len(way)]
-        elif name is not None and len(parts) > 1 and re.fullmatch(r"\d{1,10}", parts[1]):
-            yield topics.attribute(name, int(parts[1]))
+        elif name is not None and len(parts) > 1 and _CODE.fullmatch(parts[1]):
+            yield topics.attribute(name, int(parts[1], 16 if "x" in parts[1].lower() else 10))
             del parts[:2]
         else:
-            yield from _word(parts.pop(0), kind, driver)
+            word = parts.pop(0)
+            yield from _word(word, kind, driver)
+            named = _TYPES.get(_bare(word), QPType.DRIVER)
+            if named is not QPType.DRIVER and parts and _bare(parts[0]) in _STATES:  # UC INIT RTR: UC's own
+                kind, driver = named, driver or owner(named)
 
 
 def _word(word: str, kind: Kind, driver: str | None) -> list[Topic]:
@@ -152,7 +160,7 @@ def _near(word: str) -> list[str]:
     tried = sorted({word.lower(), _bare(word).lower(), word.lower().replace("_", "-")})
     begin = [name for attempt in tried if len(attempt) > 1 for name in every if name.startswith(attempt)]
     hold = [name for attempt in tried if len(attempt) > 2 for name in every if attempt in name]
-    near = [match for attempt in tried for match in get_close_matches(attempt, every, 2, 0.6)]
+    near = [match for attempt in tried if len(attempt) > 1 for match in get_close_matches(attempt, every, 2, 0.6)]
     faint = [match for attempt in tried for match in get_close_matches(attempt, every, 2, 0.4)]
-    found = [*begin[:3], *near, *hold[:3]] or (faint if len(word) < 40 else [])
+    found = [*begin[:3], *near, *hold[:3]] or (faint if 2 < len(word) < 40 else [])
     return [every[match] for match in dict.fromkeys(found)][:4]
