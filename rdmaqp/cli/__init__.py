@@ -68,11 +68,17 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         print(f"rdmaqp: cannot write to standard output: {error.strerror or error}", file=sys.stderr)
         status = 1
-    else:
-        return status
-    # What could not be written is still in the buffer, and Python would complain of it once more at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _leave_nothing_unwritten()
     return status
+
+
+def _leave_nothing_unwritten() -> None:
+    """What could not be written is still in its buffer: Python would try once more at exit, and change the status."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _command(args: argparse.Namespace) -> int:

@@ -44,6 +44,17 @@ def within(low: float, high: float, kind: type[int] | type[float] = int) -> Call
     return read
 
 
+def one_of(*numbers: int) -> Callable[[str], int]:
+    """The type of an option that is one of a few numbers."""
+
+    def read(text: str) -> int:
+        if text not in map(str, numbers):
+            raise argparse.ArgumentTypeError(f"{text[:40]} is not one of {', '.join(map(str, numbers))}")
+        return int(text)
+
+    return read
+
+
 def add_bind(parser: argparse.ArgumentParser) -> None:
     """``--bind ADDRESS``: two hosts talk to each other most of the time, so that a server listens on all by itself."""
     parser.add_argument("--bind", metavar="ADDRESS", default="",

@@ -31,7 +31,7 @@ def on_null(null_device: NullDevice, *arguments: str, **settings: Any) -> subpro
     (("pingpong", "--timeout", "0"), "argument --timeout: 0 is outside"),
     (("pingpong", "--timeout", "nan"), "argument --timeout: nan is outside"),
     (("pingpong", "-l", "99"), "argument -l/--sl: 99 is outside 0…15"),
-    (("pingpong", "-m", "9999"), "argument -m/--mtu: invalid choice: 9999"),
+    (("pingpong", "-m", "9999"), "argument -m/--mtu: 9999 is not one of 256, 512, 1024, 2048, 4096"),
     (("pingpong", "-r", "many"), "argument -r/--rx-depth: 'many' is not a number"),
     (("nonsense",), "invalid choice: 'nonsense'"),
 ])  # fmt: skip
