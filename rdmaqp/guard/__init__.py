@@ -2,8 +2,8 @@
 
 The concerns stand one to a module, in the order in which they are asked. Of a modify call:
 is there such an arrow (:mod:`.transition`), is the mask right (:mod:`.mask`), are the values (:mod:`.values`),
-do device and port take them (:mod:`.limits`), does the address lead anywhere (:mod:`.addressing`, :mod:`.source`),
-do both ends agree (:mod:`.peer`). Of other acts: :mod:`.posting`, :mod:`.creation`.
+do device and port take them (:mod:`.limits`, :mod:`.depths`), does the address lead anywhere (:mod:`.addressing`,
+:mod:`.source`), do both ends agree (:mod:`.peer`). Of other acts: :mod:`.posting`, :mod:`.creation`.
 
 What drivers add or take away is data (:mod:`.driver_rows`). The names of the rules are in :mod:`.rules`.
 Why a call failed that was made all the same says :mod:`.diagnosis`.

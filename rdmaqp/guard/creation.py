@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.guard import values
 from rdmaqp.guard.case import is_iwarp, kind_of
+from rdmaqp.guard.depths import atomics
 from rdmaqp.guard.driver_rows import driver_of
 from rdmaqp.guard.drivers import UNKNOWN
-from rdmaqp.guard.limits import atomics
 from rdmaqp.guard.report import Report, shown
 from rdmaqp.guard.transition import unsupported
 from rdmaqp.model.attributes import as_int

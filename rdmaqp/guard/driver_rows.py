@@ -59,6 +59,7 @@ _ROWS = (
         initiator_limit="max_qp_rd_atom",
         depth_most=128,
         rounds_depths=True,
+        overruns_raised_depth=True,  # rxe_qp_from_attr() clears as many old ones as there will be; 6.1 died
         access_since=(6, 12),  # measured: 6.1 takes any 32 bits
         access_flags=0x3FF0035F,
         opcodes={UC: _RXE_UC_OPS, UD: _RXE_UD_OPS},

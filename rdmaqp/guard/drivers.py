@@ -58,6 +58,7 @@ class Driver:
         unchecked_depths: those two of which it checks neither, and leaves them as they are.
         depth_most: a depth above this ends as 0.
         rounds_depths: whether depths are rounded up to a power of two.
+        overruns_raised_depth: whether a max_dest_rd_atomic above that of before makes it write past its array.
         atomics_with_depth: REMOTE_ATOMIC on a device without atomics is refused where the responder depth comes.
         mtu_low, mtu_high: the path MTUs that it takes, bytes.
         rate_high: the highest static rate code that it knows.
@@ -102,6 +103,7 @@ class Driver:
     unchecked_depths: frozenset[str] = frozenset()
     depth_most: int = 255
     rounds_depths: bool = False
+    overruns_raised_depth: bool = False
     atomics_with_depth: bool = False
     mtu_low: int = 256
     mtu_high: int = 4096

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rdmaqp.guard.case import STATE
+from rdmaqp.guard.depths import REMOTE_ATOMIC, atomics, max_dest_rd_atomic, max_rd_atomic
 from rdmaqp.guard.report import shown
-from rdmaqp.model.enums import AccessFlag, AtomicCap, LinkLayer, MigState, PortState, QPState, QPType
+from rdmaqp.model.enums import AccessFlag, LinkLayer, MigState, PortState, QPState, QPType
 from rdmaqp.model.timers import timeout_seconds
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from rdmaqp.guard.report import Report
     from rdmaqp.model.request import PortFacts, Request
 
-_REMOTE_READ = int(AccessFlag.REMOTE_READ | AccessFlag.REMOTE_ATOMIC)
-_REMOTE_ATOMIC = int(AccessFlag.REMOTE_ATOMIC)
 _LIMITED = 0x8000
 _ACTIVE = PortState.ACTIVE
 RESET, INIT, RTR, RTS, *_ = QPState
@@ -132,68 +131,8 @@ def _path_mig_state(case: Case, state: int) -> None:
                      source=case.driver.source)
 
 
-def _depth(case: Case, name: str, limit: str, value: int) -> None:
-    driver, report = case.driver, case.report
-    most = getattr(case.request.device, limit)
-    if case.iwarp:
-        return
-    if value > driver.depth_most:
-        report.find("rd-atomic-over-device", name, f"{driver.name} rounds {value} up to 256, which is stored in eight "
-                    "bits as 0", given=value, allowed=f"0…{min(most or 255, driver.depth_most)}",
-                    fix=f"{name}={min(most or 255, driver.depth_most)}", source=driver.source)
-    elif most is None:
-        report.skip("rd-atomic-over-device", f"device.{limit}")
-    elif value > most:
-        unchecked = name in driver.unchecked_depths
-        report.find("rd-atomic-over-device", name, f"{value} is above the device's {limit}, {most}"
-                    + (f"; {driver.name} does not check it" if unchecked else ""),
-                    severity="warning" if unchecked else "error", given=value, allowed=f"0…{most}",
-                    fix=f"{name}={most}", source=driver.source or None)
-    elif driver.rounds_depths and value & (value - 1):
-        report.find("value-rounded", name, f"{driver.name} rounds {value} up to {1 << value.bit_length()}",
-                    given=value, source=driver.source)
-
-
-def _max_rd_atomic(case: Case, value: int) -> None:
-    _depth(case, "max_rd_atomic", case.driver.initiator_limit, value)
-
-
-def _max_dest_rd_atomic(case: Case, value: int) -> None:
-    _depth(case, "max_dest_rd_atomic", case.driver.responder_limit, value)
-    device = case.request.device
-    if value and case.driver.atomics_with_depth and "qp_access_flags" not in case.given:
-        atomics(case.report, case.request, "qp_access_flags", int(case.request.qp.access_flags or 0))
-    if value == 0:
-        _serves_none(case)
-    elif device.max_res_rd_atom and device.res_rd_atom_in_use is not None:
-        left = max(device.max_res_rd_atom - device.res_rd_atom_in_use, 0)
-        if value > left:
-            case.report.find("rd-atomic-budget", "max_dest_rd_atomic", f"{value} is more than what is left of the "
-                             f"device's max_res_rd_atom: {left} of {device.max_res_rd_atom}", given=value,
-                             allowed=f"0…{left}" if left else "0",
-                             fix=f"max_dest_rd_atomic={left}, or less at the other queue pairs" if left
-                             else "less at the other queue pairs, or fewer of them")
-
-
-def _serves_none(case: Case) -> None:
-    flags = case.numbers.get("qp_access_flags")
-    if flags is None:  # it may still stand further on in the struct
-        later = case.given.get("qp_access_flags", case.request.qp.access_flags)
-        flags = int(later) if isinstance(later, int) else None
-    if flags is not None and flags & _REMOTE_READ:
-        case.report.find("rd-atomic-disables", "max_dest_rd_atomic", "0 serves no remote read or atomic, which the "
-                         "access flags allow", given=0, fix="max_dest_rd_atomic=1 or more")
-
-
-def atomics(report: Report, request: Request, name: str, flags: int) -> None:
-    """REMOTE_ATOMIC on a device that has no atomics."""
-    if flags & _REMOTE_ATOMIC and request.device.atomic_cap is AtomicCap.NONE:
-        report.find("atomic-unsupported", name, "REMOTE_ATOMIC is allowed, and the device has no atomics "
-                    "(atomic_cap is NONE)", given="REMOTE_ATOMIC", fix="leave REMOTE_ATOMIC out")
-
-
 def _access_flags(case: Case, flags: int) -> None:
-    if flags & _REMOTE_ATOMIC:
+    if flags & REMOTE_ATOMIC:
         atomics(case.report, case.request, "qp_access_flags", flags)
     driver, kernel = case.driver, case.request.kernel
     refused = flags & ~driver.access_flags
@@ -264,7 +203,7 @@ def _dest_qp_num(case: Case, number: int) -> None:
 LIMITS: Mapping[str, Callable[[Case, int], None]] = {
     "port_num": _port_num, "alt_port_num": _alt_port_num, "pkey_index": _pkey_index,
     "alt_pkey_index": _alt_pkey_index, "path_mtu": _path_mtu, "path_mig_state": _path_mig_state,
-    "max_rd_atomic": _max_rd_atomic, "max_dest_rd_atomic": _max_dest_rd_atomic, "qp_access_flags": _access_flags,
+    "max_rd_atomic": max_rd_atomic, "max_dest_rd_atomic": max_dest_rd_atomic, "qp_access_flags": _access_flags,
     "timeout": _timeout, "min_rnr_timer": _min_rnr_timer, "retry_cnt": _retry_cnt, "rnr_retry": _rnr_retry,
     "qkey": _qkey, "dest_qp_num": _dest_qp_num,
 }  # fmt: skip

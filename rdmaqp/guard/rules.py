@@ -75,6 +75,10 @@ RULES: Mapping[str, RuleInfo] = MappingProxyType({
     "mtu-over-active": RuleInfo("error", "above the port's active MTU", "ibv_query_port(3)"),
     "rd-atomic-over-device": RuleInfo("error", "above what the device can", "ibv_query_device(3); the drivers"),
     "rd-atomic-budget": RuleInfo("warning", "all queue pairs together have no more", "ibv_query_device(3)"),
+    "rd-atomic-raised": RuleInfo(
+        "warning", "the driver writes past its array, which may end the kernel",
+        "Linux sw/rxe/rxe_qp.c, rxe_qp_from_attr()",
+    ),
     "rd-atomic-disables": RuleInfo("warning", "remote reads are allowed and cannot be served", "mlx5, mlx4, hns"),
     "atomic-unsupported": RuleInfo("warning", "remote atomics on a device without", "ibv_query_device(3)"),
     "timeout-infinite": RuleInfo("warning", "a timeout of 0 never gives up", _SPEC),

@@ -148,6 +148,7 @@ _QP: dict[str, Reader] = {
     "sgid": words.gid,
     "cap": _made(QPCap, _CAP), "was": lambda value: tuple(words.each(value, _STATE)),
     "driver_type": words.named(DriverType), "qkey": _n, "sq_draining": _n, "pd": words.tag,
+    "max_dest_rd_atomic": _n,
 }  # fmt: skip
 _PROCESS: dict[str, Reader] = {"privileged": words.switch, "memlock": _n, "ipc_lock": words.switch}
 _REGION: dict[str, Reader] = {

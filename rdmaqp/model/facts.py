@@ -105,6 +105,7 @@ class QPFacts:
         qkey: its own, for datagrams.
         sq_draining: 1 while a send queue in SQD has not finished, as ``ibv_query_qp`` says.
         pd: its protection domain, however the caller names it.
+        max_dest_rd_atomic: what it was last set to, also before a RESET.
     """
 
     type: QPType | None = None
@@ -124,6 +125,7 @@ class QPFacts:
     qkey: int | None = None
     sq_draining: int | None = None
     pd: int | str | None = None
+    max_dest_rd_atomic: int | None = None
 
     __repr__ = brief
 

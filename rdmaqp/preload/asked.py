@@ -77,6 +77,7 @@ def _queue_pair(call: Call, known: QueuePair) -> QPFacts:
         type=kind, driver_type=own, state=state, port_num=known.port_num, qp_num=call.qp_num,
         pkey_index=known.pkey_index, cap=cap, was=known.was(state), srq=bool(call.has_srq),
         sq_draining=call.sq_draining if call.answers & _HAS_STATE else None,
+        max_dest_rd_atomic=known.max_dest_rd_atomic,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rdmaqp.model.request import Request
 
 _STATE, _PORT, _PKEY = int(AttrMask.STATE), int(AttrMask.PORT), int(AttrMask.PKEY_INDEX)
+_SERVES = int(AttrMask.MAX_DEST_RD_ATOMIC)
 
 
 @dataclass(eq=False)
@@ -61,6 +62,7 @@ class QueuePair:
         steps: the calls that returned, oldest first.
         goals: the states that they led to, one that was not left once.
         port_num, pkey_index: what INIT bound it to, where that was seen.
+        max_dest_rd_atomic: what it was last set to, where that was seen.
         calls: the requests that led to INIT, RTR and RTS, since it was last in RESET.
         destroyed: whether ``ibv_destroy_qp`` was called for it.
     """
@@ -74,6 +76,7 @@ class QueuePair:
     goals: list[QPState] = field(default_factory=list)
     port_num: int | None = None
     pkey_index: int | None = None
+    max_dest_rd_atomic: int | None = None
     calls: dict[QPState, Request] = field(default_factory=dict)
     destroyed: bool = False
 
@@ -111,6 +114,8 @@ class QueuePair:
             self.port_num = attr.port_num
         if mask & _PKEY and isinstance(attr.pkey_index, int):
             self.pkey_index = attr.pkey_index
+        if mask & _SERVES and isinstance(attr.max_dest_rd_atomic, int):
+            self.max_dest_rd_atomic = attr.max_dest_rd_atomic
 
     # ------------------------------------------------------------------ where it leads
 

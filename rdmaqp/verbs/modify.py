@@ -146,6 +146,7 @@ def request(
         qp=QPFacts(
             type=qp.type, state=now, port_num=qp.port_num, qp_num=qp.qp_num, pkey_index=qp.pkey_index, cap=qp.cap,
             was=_was(qp, now), sq_draining=qp.sq_draining, srq=qp.srq is not None,
+            max_dest_rd_atomic=qp.max_dest_rd_atomic,
         ),
         attr=attr, mask=None if mask is None else int(mask), device=qp.pd.context.facts,
         port=facts, gids=gids, gids_complete=number != 0, pkeys=pkeys, peer=peer,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rdmaqp.verbs.memory import ProtectionDomain
 
 _STATE, _PORT, _PKEY_INDEX = int(AttrMask.STATE), int(AttrMask.PORT), int(AttrMask.PKEY_INDEX)
+_SERVES = int(AttrMask.MAX_DEST_RD_ATOMIC)
 _NAMES = frozenset(QP_ATTR_NAMES)
 #: The member of a number: to ask the enumeration itself costs five times as much.
 _state = lru_cache(16)(QPState)
@@ -48,6 +49,7 @@ class QueuePair(Historian):
         qp_num: its number, 24 bits.
         cap: the capacities that the driver gave, at least those asked for.
         port_num, pkey_index: what INIT bound it to; ``None`` before.
+        max_dest_rd_atomic: what it was last set to, also before a RESET.
         local: the record by which ``connect`` or ``activate`` brought it up; ``None`` before.
         sq_draining: 1 while sends were still under way in SQD, when the driver was last asked for the state.
         transitions: the last 128 modify calls that took effect, oldest first; ``history`` has the others too.
@@ -101,6 +103,7 @@ class QueuePair(Historian):
         self.calls: dict[QPState, Request] = {}
         self.port_num: int | None = None
         self.pkey_index: int | None = None
+        self.max_dest_rd_atomic: int | None = None
         self.sq_draining: int | None = None
         self.local: Endpoint | None = None
         #: What to say where the state is only the last known.
@@ -235,6 +238,8 @@ class QueuePair(Historian):
             self.port_num = as_int(attr.port_num)
         if mask & _PKEY_INDEX:
             self.pkey_index = as_int(attr.pkey_index)
+        if mask & _SERVES:
+            self.max_dest_rd_atomic = as_int(attr.max_dest_rd_atomic)
         self.last_state = goal
         if goal is QPState.RESET:
             self.calls.clear()

@@ -139,6 +139,8 @@ TRIGGERS: list[tuple[str, str, dict[str, Any]]] = [
     ("rd-atomic-over-device", "error", with_(rtr(driver="rxe", max_dest_rd_atomic=129), device=WIDE)),
     ("rd-atomic-over-device", "warning", rts(driver="erdma", max_rd_atomic=17)),
     ("rd-atomic-budget", "warning", with_(rtr(), device={"max_res_rd_atom": 8, "res_rd_atom_in_use": 8})),
+    ("rd-atomic-raised", "warning", with_(rtr(driver="rxe", max_dest_rd_atomic=4), qp={"max_dest_rd_atomic": 2})),
+    ("rd-atomic-raised", "warning", modify("RC", "SQD", "SQD", driver="rxe", max_dest_rd_atomic=4)),
     ("rd-atomic-disables", "warning", with_(rtr(max_dest_rd_atomic=0), qp={"access_flags": ["REMOTE_READ"]})),
     ("atomic-unsupported", "warning", with_(to_init(qp_access_flags=["REMOTE_ATOMIC"]), device={"atomic_cap": "NONE"})),
     ("timeout-infinite", "warning", rts(timeout=0)),

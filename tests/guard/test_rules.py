@@ -47,7 +47,8 @@ create-over-limit access-needs-local-write post-key memlock-limit qp-limit drive
 def test_the_names_of_the_contract_are_all_there() -> None:
     assert set(CONTRACT) <= set(RULES)
     ours = set(RULES) - set(CONTRACT)
-    assert ours == {"driver-unknown", "value-rounded", "src-path-bits", "dead-peer-time", "post-access", "post-stuck"}
+    assert ours == {"driver-unknown", "value-rounded", "src-path-bits", "dead-peer-time", "post-access", "post-stuck",
+                    "rd-atomic-raised"}
 
 
 def test_no_rule_is_found_under_a_name_that_is_not_listed() -> None:

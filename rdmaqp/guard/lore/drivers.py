@@ -89,6 +89,8 @@ _WORDS: Mapping[str, Callable[[Driver], str]] = MappingProxyType({
         for mig, goals in (row.mig_goals or {}).items()
     ) + ", and nothing else",
     "refuses_high_qkeys": lambda _: "a qkey with bit 31 is refused, whatever the process may do",
+    "overruns_raised_depth": lambda _: "max_dest_rd_atomic above that of before, also before a RESET, has it write "
+                                       "past an array: the kernel may die",
     "first_pkey_only": lambda _: "pkey_index is 0, the only one",
     "first_port_only": lambda _: "port_num is 1, the only one",
     "raw_on_ethernet_only": lambda _: "RAW_PACKET needs an Ethernet port",
