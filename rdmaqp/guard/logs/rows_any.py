@@ -12,9 +12,24 @@ ANY = (
         "programs after ibv_modify_qp(3); thustorage/Sherman#5",
     ),
     Pattern(
+        "any-modify-arrow", "a verbs program", "modify", "ibv_modify_qp",
+        r"ibv_modify_qp\b.{0,20}?\b{state} ?-> ?{goal}\b(?:.{0,40}?{error})?",
+        "waltligon/orangefs#43",
+    ),
+    Pattern(
         "any-modify-error", "a verbs program", "modify", "ibv_modify_qp",
         r"ibv_modify_qp\b.{0,120}?{error}",
         'perror("ibv_modify_qp"), as in madsys-dev/smart#2',
+    ),
+    Pattern(
+        "any-modify-os-error", "a verbs program", "modify", "(os error",
+        r"(?i:modify_qp|modify queue pair).{0,60}?(?:\bto {goal}\b.{0,60}?)?\(os error {errno}\)",
+        "programs in Rust: std::io::Error; datenlord/rdma-sys, datenlord/async-rdma",
+    ),
+    Pattern(
+        "any-modify-go", "a verbs program", "modify", "ibv_modify_qp",
+        r"ibv_modify_qp\b.{0,40}?: (?P<lower>[a-z][a-z/ ]{5,60}[a-z])$",
+        "programs in Go that wrap ibv_modify_qp: the texts of syscall.Errno begin in lower case",
     ),
     Pattern(
         "any-modify-errno", "a verbs program", "modify", "ibv_modify_qp",
@@ -22,9 +37,21 @@ ANY = (
         "programs after ibv_modify_qp(3)",
     ),
     Pattern(
-        "any-create", "a verbs program", "create", "ibv_create_qp",
-        r"ibv_create_qp(?:_ex)?\b.{0,120}?{error}",
-        'perror("ibv_create_qp"), as in linux-rdma/rdma-core librdmacm/examples/rping.c',
+        "any-create", "a verbs program", "create", "_create_",
+        r"\b(?P<made>(?:ibv|rdma|mlx5dv|efadv)_(?:exp_|cmd_)?create_(?:qp|cq|srq)(?:_ex)?)\b.{0,120}?(?:{error}|"
+        r"(?i:errno|error|with|returned|ret|rc)[ :=(]*{errno}\b)",
+        'perror("ibv_create_qp"), as in linux-rdma/rdma-core librdmacm/examples/rping.c; ydb-platform/nbs#6940',
+    ),
+    Pattern(
+        "any-create-words", "a verbs program", "create", "creat",
+        r"(?i:fail\w*|error|cannot|could ?n.t|unable)\b.{0,16}?\bcreat(?:e|ing)\b.{0,16}?\b(?i:qp|queue pair)s?\b"
+        r"(?![-/])(?:.{0,60}?{error})?(?:.{0,8}?[\[(=: ]{errno}[\])]?\s*$)?",
+        "programs after ibv_create_qp(3); apache/brpc src/brpc/rdma/rdma_endpoint.cpp",
+    ),
+    Pattern(
+        "any-ah", "a verbs program", "ah", "ibv_create_ah",
+        r"ibv_create_ah\b.{0,120}?(?:{error}|(?i:errno|error)[ :=(]*{errno}\b)",
+        "programs after ibv_create_ah(3)",
     ),
     Pattern(
         "any-reg", "a verbs program", "reg_mr", "ibv_reg_",
@@ -38,8 +65,24 @@ ANY = (
     ),
     Pattern(
         "any-status", "a verbs program", "completion", "",
-        r"(?i:status|completion|failed|wc)\b.{0,60}?{status_text}(?:.{0,40}?vendor[ _]err(?:or)?[ :=]*{vendor})?",
+        r"(?:(?i:status|completion|failed|wc)\b.{0,60}?(?!{doubtful}){status_text}|"
+        r"(?:\b(?:wc|WC|CQE?|cqe?|WR)\b|ibv_|[Cc]ompletion).{0,60}?{status_text2})"
+        r"(?:.{0,40}?\bvend(?:or)?[ _](?:err(?:or)?|code|synd(?:rome)?)[ :=]*{vendor})?",
         "programs that print ibv_wc_status_str()",
+    ),
+    Pattern(
+        "any-status-name", "a verbs program", "completion", "IBV_WC_",
+        r"(?<![=!]= )(?<![=!]=)\b(?!IBV_WC_SUCCESS){status_text}\b(?!:)"
+        r"(?:.{0,40}?\bvend(?:or)?[ _](?:err(?:or)?|code|synd(?:rome)?)[ :=]*{vendor})?",
+        "programs that print the name of the status; Mellanox/SparkRDMA#23, ydb-platform/nbs#3375",
+    ),
+    Pattern(
+        "any-status-number", "a verbs program", "completion", "status",
+        r"(?:\bwc(?:\.|->|\[\w+\]\.)status|(?i:\bcq completion failed,?|\bwork completion\b.{0,24}?|"
+        r"\bpoll\w* cq\b.{0,24}?|"
+        r"\bcompletion (?:with|failed|error)\b.{0,24}?) status)(?: is| code)?[ :=(]*(?!0\b){status}\b"
+        r"(?:.{0,40}?\bvend(?:or)?[ _](?:err(?:or)?|code|synd(?:rome)?)[ :=]*{vendor})?",
+        "linux-rdma/rdma-core librdmacm/examples/rping.c, rping_cq_event_handler(); programs after ibv_poll_cq(3)",
     ),
 )
 
