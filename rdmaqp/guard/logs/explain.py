@@ -19,6 +19,7 @@ from rdmaqp.guard.logs.happened import CM, EVENTS, REJECTED, UNNUMBERED, UNTOLD
 from rdmaqp.guard.logs.pattern import Reason
 from rdmaqp.guard.logs.words import driver_of, link_of
 from rdmaqp.guard.report import Report
+from rdmaqp.guard.vendor_errors import DRIVER, sense
 from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import DriverType, LinkLayer, QPState, QPType, WCStatus
 from rdmaqp.model.gid import GID, GidEntry
@@ -250,8 +251,8 @@ def _title(failure: Failure, known: dict[str, Any]) -> str:
         status = known.get("status")
         name = getattr(status, "name", None) or _status_name(status)
         number = f" ({int(status)})" if status is not None else ""
-        vendor = f", vendor_err {known['vendor_err']:#x}" if "vendor_err" in known else ""
-        return f"{program}: a completion failed: {name} {number}{vendor}"
+        vendor = _vendor(known)
+        return f"{program}: a completion failed: {name}{number}{vendor}"
     if what == "event":
         return f"{program}: asynchronous event {known['event'].name}" if "event" in known else f"{program}: an event"
     if what == "cm" and "cm" in known:
@@ -271,6 +272,16 @@ def _title(failure: Failure, known: dict[str, Any]) -> str:
     how = f": {failure.pattern.reasons[0].cause}" if what == "told" else ", and the log does not say how"
     said = f": {errno_name(error)} ({error})" if error else how
     return f"{program}: {verb}{where} failed{said}"
+
+
+def _vendor(known: dict[str, Any]) -> str:
+    """The vendor's word, with what it says where the device is, or may be, one whose words are known."""
+    number, driver = known.get("vendor_err"), known.get("driver")
+    if number is None:
+        return ""
+    found = sense(driver or DRIVER, number)
+    words = "" if found is None else f" ({'' if driver else f'on {DRIVER}: '}{found.words})"
+    return f", vendor_err {number:#x}{words}"
 
 
 def _status_name(status: int | None) -> str:

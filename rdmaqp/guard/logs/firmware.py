@@ -1,4 +1,4 @@
-"""What messages about a refusal of the firmware's, or of the table's, have in common: reasons, and what it cannot be."""
+"""What messages about a refusal by the firmware, or by the table, have in common: reasons, and what it cannot be."""
 
 from __future__ import annotations
 

@@ -62,6 +62,10 @@ EVENTS: Mapping[AsyncEventType, tuple[Reason, ...]] = MappingProxyType({
                "the old one"),
     ),
     _E.PKEY_CHANGE: (likely("pkey-range", "the partition keys changed: pkey_index may name another key"),),
+    _E.QP_LAST_WQE_REACHED: (
+        likely("flush-consequence", "a queue pair on a shared receive queue went to ERR, or was moved there: its own "
+               "completions, or the event before, have the reason"),
+    ),
     _E.PATH_MIG_ERR: (likely("peer-unreachable", "the alternate path was refused"),),
 })  # fmt: skip
 

@@ -85,6 +85,15 @@ class Stranger(NamedTuple):
     text: str
 
 
+class _Whole(NamedTuple):
+    """A message as far as it has come: a terminal or a mail may have broken it."""
+
+    text: str
+    width: int
+    pattern: Pattern
+    failure: Failure
+
+
 class Reader:
     """Reads lines in their order; gives each failure once it is complete."""
 
@@ -96,8 +105,9 @@ class Reader:
         self._ready: list[Failure | Stranger] = []
         self._pieces: list[str] = []  # lines that may be the beginning of one that was broken
         self._held: list[Stranger] = []  # of them: told once no next line makes a message of them
+        self._weak: Failure | None = None  # what the first of them told by itself
         self._dump = Dump()
-        self._whole: tuple[str, Pattern, Failure] | None = None  # a message that may go on in the next line
+        self._whole: _Whole | None = None  # a message that may go on in the next line
 
     def feed(self, line: str) -> list[Failure | Stranger]:
         """Take the next line; what is complete by now, in the order of the lines."""
@@ -110,7 +120,11 @@ class Reader:
         raw = _COLOURS.sub("", raw)
         line = raw.rstrip()
         self._done(self._number - _NEAR)
-        if (may_matter(line) and self._known(line, PATTERNS, raw)) or self._goes_on(raw):
+        if may_matter(line) and self._known(line, PATTERNS, raw):
+            self._let_go()
+            if self._whole is not None and self._whole.pattern not in SPECIAL:
+                self._pieces, self._weak = [raw], self._whole.failure  # with the next line it may be a program's own
+        elif self._goes_on(raw):
             self._let_go()
         elif not self._mended(raw):
             self._let_go()
@@ -125,25 +139,28 @@ class Reader:
             if found is not None:
                 failure = self._take(pattern, read(found), line)
                 self._dump.begin(pattern.name)
-                broken = len(raw or line) >= _NARROW and failure is not None
-                self._whole = (raw or line, pattern, failure) if broken and failure is not None else None
+                text = raw or line
+                broken = failure is not None and len(text) >= _NARROW
+                self._whole = _Whole(text, len(text), pattern, failure) if broken and failure is not None else None
                 return True
         return False
 
     def _goes_on(self, raw: str) -> bool:
-        """Whether *raw* is what a terminal or a mail broke off the end of the message before: it tells more then."""
-        if self._whole is None:
+        """Whether *raw* is what was broken off the end of the message before: it tells more then."""
+        before, self._whole = self._whole, None
+        if before is None:
             return False
-        (before, pattern, failure), self._whole = self._whole, None
-        less = read(pattern.match(before.rstrip()) or {})
+        less = read(before.pattern.match(before.text.rstrip()) or {})
         for glue in ("", " "):
-            whole = (before + glue + raw)[:_LONGEST]
-            more = read(pattern.match(whole.rstrip()) or {})
-            if less.items() < more.items() or (less and len(raw) >= _NARROW and not may_matter(raw)):
-                failure.told = more | failure.told
-                failure.last = self._number
-                self._whole = (whole, pattern, failure)
-                return True
+            text = (before.text + glue + raw)[:_LONGEST]
+            more = read(before.pattern.match(text.rstrip()) or {})
+            if less.items() < more.items():
+                before.failure.told = more | before.failure.told
+                before.failure.last = self._number
+            elif not less or abs(len(raw) - before.width) > 1 or may_matter(raw):
+                continue
+            self._whole = before._replace(text=text)
+            return True
         return False
 
     def _unknown(self, raw: str, line: str) -> None:
@@ -167,7 +184,10 @@ class Reader:
             whole = glue.join([*self._pieces, raw])[:_LONGEST]
             if any(pattern.match(part) for part in self._pieces[1:] for pattern in SPECIAL):
                 return False
+            weak = next((key for key, each in self._open.items() if each is self._weak), None)
             if self._known(whole.rstrip(), SPECIAL):
+                if weak is not None and self._open.get(weak) is self._weak:
+                    del self._open[weak]
                 self._pieces, self._held = [], []
                 return True
         if abs(len(raw) - len(self._pieces[0])) > 1:

@@ -37,10 +37,20 @@ ANY = (
         "programs after ibv_modify_qp(3)",
     ),
     Pattern(
+        "any-modify-bare", "a verbs program", "modify", "ibv_modify_qp",
+        r"\bibv_modify_qp(?:\(\))? (?:has )?failed\b",
+        "programs after ibv_modify_qp(3); sgl-project/sglang#7888",
+    ),
+    Pattern(
         "any-create", "a verbs program", "create", "_create_",
         r"\b(?P<made>(?:ibv|rdma|mlx5dv|efadv)_(?:exp_|cmd_)?create_(?:qp|cq|srq)(?:_ex)?)\b.{0,120}?(?:{error}|"
         r"(?i:errno|error|with|returned|ret|rc)[ :=(]*{errno}\b)",
         'perror("ibv_create_qp"), as in linux-rdma/rdma-core librdmacm/examples/rping.c; ydb-platform/nbs#6940',
+    ),
+    Pattern(
+        "any-create-bare", "a verbs program", "create", "ibv_create_",
+        r"\b(?P<made>ibv_create_(?:qp|cq|srq)(?:_ex)?)(?:\(\))? (?:has )?failed\b",
+        "programs after ibv_create_qp(3); uccl-project/uccl collective/rdma/util_rdma.h",
     ),
     Pattern(
         "any-create-words", "a verbs program", "create", "creat",
@@ -62,6 +72,12 @@ ANY = (
         "any-post", "a verbs program", "post", "ibv_post_",
         r"ibv_post_(?P<queue>send|recv)\b.{0,60}?(?:{error}|(?i:error|errno|ret\w*)[ :=]*{errno}\b)",
         "programs after ibv_post_send(3); efficient/rdma_bench#4",
+    ),
+    Pattern(
+        "any-post-words", "a verbs program", "post", "post",
+        r"(?i:fail\w*|unable|error)\b.{0,12}?\bpost(?:ing)? (?:a )?(?P<queue>send|recv)\w*\b.{0,60}?(?:{error}|"
+        r"errno[ :=]*{errno}\b)",
+        "spdk/spdk#2434",
     ),
     Pattern(
         "any-status", "a verbs program", "completion", "",

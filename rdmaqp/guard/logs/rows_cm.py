@@ -6,7 +6,8 @@ from rdmaqp.guard.logs.pattern import Pattern
 
 #: librdmacm's calls that can fail before anything is connected.
 _CALLS = (
-    "resolve_addr|resolve_route|bind_addr|connect|accept|listen|create_ep|create_id|create_event_channel|getaddrinfo"
+    "resolve_addr|resolve_route|bind_addr|connect|disconnect|accept|listen|create_ep|create_id|create_event_channel|"
+    "getaddrinfo"
 )
 _DRIVES = "linux-rdma/rdma-core librdmacm/examples/rping.c, cmatose.c, mckey.c; pmem/rpma"
 

@@ -98,6 +98,16 @@ RXE = (
         driver="rxe", made="ib_modify_qp",
     ),
     Pattern(
+        "rxe-error-state", "kernel, rxe", "told", "moved to error state",
+        r"(?:(?!rdma_rxe){device}: |rdma_rxe: ?)qp#{qpn} (?:\w+: )?moved to error state",
+        "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_error(); SoftRoCE/librxe-dev#10",
+        reasons=(
+            likely("flush-consequence", "this queue pair went to ERR: its first completion with an error, or the "
+                                        "peer's, has the reason"),
+        ),
+        driver="rxe", made="a queue pair",
+    ),
+    Pattern(
         "rxe-rd-atomic", "kernel, rxe", "told", "invalid max_rd_atomic",
         r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid max_rd_atomic \d+ > \d+",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr()",

@@ -46,16 +46,19 @@ UCX = (
         r"{status_text} on {device}:{port}/{link} \(synd 0x[0-9a-f]+ vend {vendor} hw_synd",
         "openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c, uct_ib_mlx5_completion_with_err(); openucx/ucx#5199, #5732, "
         "#6000, #9590",
+        driver="mlx5",
     ),
     Pattern(
         "ucx-completion-syndrome", "UCX", "completion", "(synd 0x",
         r"[A-Z][\w -]{1,60}? on {device}:{port}/{link} \(synd {cqe} vend {vendor} hw_synd",
         "openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c of 1.8 to 1.15, whose words are shorter; openucx/ucx#5472, #9515",
+        driver="mlx5",
     ),
     Pattern(
         "ucx-completion-old", "UCX", "completion", "Error on QP",
         r"Error on QP {qpn} wqe\[\d+\]: {status_text} \(synd 0x[0-9a-f]+ vend {vendor}\)",
         "openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c of 1.4; openucx/ucx#2973",
+        driver="mlx5",
     ),
     Pattern(
         "ucx-completion-wqe", "UCX", "more", " QP 0x",
@@ -130,6 +133,12 @@ UCX = (
         ),
     ),
     Pattern(
+        "ucx-async-flushed", "UCX", "event", "SRQ-attached QP",
+        "IB Async event on {device}: SRQ-attached QP {qpn} was flushed",
+        "openucx/ucx src/uct/ib/base/ib_device.c, uct_ib_handle_async_event(); openucx/ucx#857",
+        event="last WQE reached",
+    ),
+    Pattern(
         "ucx-async", "UCX", "event", "IB Async event",
         "IB Async event on {device}: {event}(?: on port {port})?",
         "openucx/ucx src/uct/ib/base/ib_device.c, uct_ib_handle_async_event(); openucx/ucx#7613",
@@ -152,6 +161,11 @@ OTHERS = (
         r"ibv_create_qp failed\. errno: {errno}",
         "ofiwg/libfabric prov/efa/src/efa_base_ep.c, efa_qp_create()",
         driver="efa",
+    ),
+    Pattern(
+        "libfabric-completion", "libfabric", "completion", "prov_err",
+        r"prov_err(?:no)?: {status_text} \({status}\)",
+        "ofiwg/libfabric prov/rxm/src/rxm_cq.c, rxm_cq_read_write_error(); ofiwg/libfabric#4283",
     ),
     Pattern(
         "libfabric-reg", "libfabric", "reg_mr", "fi_mr_reg failed",
