@@ -120,10 +120,18 @@ CM: Mapping[tuple[str | None, int | None], tuple[Reason, ...]] = MappingProxyTyp
         likely("memlock-limit", "memory for a queue pair must be locked, and the process may not lock as much"),
         likely("qp-limit", "or no queue pair is left"),
     ),
+    # The kernel's users say this of ADDR_ERROR, ROUTE_ERROR, CONNECT_ERROR and UNREACHABLE alike (nvme/host/rdma.c).
+    (None, e.ECONNRESET): (
+        likely("peer-not-ready", "the other end refused or hung up: a line before, or its own log, says so"),
+        likely("peer-unreachable", "or nothing came back from it"),
+        likely("neighbour-unresolved", "or nobody answered for its address (ARP, neighbour discovery)"),
+        likely("route-missing", "or no route leads to it"),
+    ),
     (None, None): (
-        likely("device-missing", "if nothing can be made at all: no RDMA device, or the module rdma_ucm is not loaded"),
-        likely("peer-unreachable", "if it took seconds: nothing came back"),
         likely("driver-refused", "if it failed at once: an argument, or the state of the id"),
+        likely("peer-unreachable", "if it took seconds: nothing came back"),
+        likely("device-missing", "if nothing can be made at all: no RDMA device; for a program, the module rdma_ucm is "
+               "not loaded"),
     ),
 })  # fmt: skip
 
