@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from rdmaqp.guard.cause import CAUSES
 from rdmaqp.guard.logs.explain import explain
 from rdmaqp.guard.logs.happened import CM, REJECTED, UNTOLD
 from rdmaqp.guard.logs.reader import Failure, Reader, Stranger
+from rdmaqp.guard.logs.words import read as words
 from rdmaqp.guard.rules import RULES
 from rdmaqp.guard.vendor_errors import sense
 
-NCCL = ("gpu-2:8441:8600 [1] misc/ibvwrap.cc:222 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on "
-        "dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:192.0.2.1, remote GID "
+NCCL = ("gpu-2:8441:8600 [1] misc/ibvwrap.cc:222 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, "
+        "on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:192.0.2.1, remote GID "
         "::ffff:192.0.2.2")  # fmt: skip
 
 
@@ -38,8 +41,20 @@ def test_a_line_that_was_broken_at_the_edge_is_read_whole(width: int, end: str) 
 
 
 def test_a_line_that_was_broken_between_words_is_read_whole() -> None:
-    failure = only("pyverbs.pyverbs_error.PyverbsRDMAError: Failed to modify QP state to\nRTR. Errno: 22, Invalid argument")
+    begin = "pyverbs.pyverbs_error.PyverbsRDMAError: Failed to modify QP state to"
+    failure = only(f"{begin}\nRTR. Errno: 22, Invalid argument")
     assert (failure.known["errno"], failure.known["goal"].name) == (22, "RTR")
+
+
+def test_a_line_that_a_mail_quotes_in_pieces_is_read_whole() -> None:
+    pieces = textwrap.wrap(NCCL, 76)
+    assert len(pieces) >= 3
+    known = only("\n".join(f"> {each}" for each in pieces)).known
+    assert (known["errno"], known["gid_index"], str(known["peer_gid"])) == (110, 3, "::ffff:192.0.2.2")
+
+
+def test_a_number_that_is_none_is_left_out() -> None:
+    assert words({"state_number": "0x3ype", "errno": "22"}) == {"errno": 22}
 
 
 def test_lines_that_only_follow_are_not_taken_for_the_rest() -> None:
@@ -57,7 +72,8 @@ def test_what_others_put_before_a_line_does_not_matter(before: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "status", "vendor_err", "qp_num"), [
-    ("mlx5: node1: got completion with error:\n00000000 00000000 00000000 00000000\n00000000 00000000 00000000 00000000\n"
+    ("mlx5: node1: got completion with error:\n00000000 00000000 00000000 00000000\n"
+     "00000000 00000000 00000000 00000000\n"
      "00000001 00000000 00000000 00000000\n00000000 00008813 08000069 000157d2", 10, 0x88, 0x69),
     ("[1.0] infiniband mlx5_0: dump_cqe:277:(pid 0): WC error: 4, Message: local protection error\n"
      "[1.0] infiniband mlx5_0: dump_cqe:278:(pid 0): dump error cqe\n"
@@ -119,7 +135,8 @@ def test_the_causes_of_the_tables_are_known() -> None:
 
 
 @pytest.mark.parametrize(("vendor_err", "words", "cause"), [
-    (0x51, "PCIe error when data was gathered", "memory-not-pinnable"), (0x52, "another protection domain", "local-key"),
+    (0x51, "PCIe error when data was gathered", "memory-not-pinnable"),
+    (0x52, "another protection domain", "local-key"),
     (0x3C, "past the end of the region of an RDMA write", "local-key"), (0x81, "retries are used up", ""),
     (0x85, "the peer told of missing packets", "peer-unreachable"), (0xA5, "no receive posted", ""),
     (0x8E, "path MTU", "peer-mtu"), (0xF5, "moved to ERR by a command", ""),

@@ -13,7 +13,7 @@ HEADS = frozenset({"mlx5-dump", "mlx5-dump-head", "mlx5-wc"})
 #: Lines of a dump, and one more between its head and it.
 _LINES = 5
 #: Four words of 32 bits a line (libmlx5), the fourth line being bytes 48 to 63.
-_WORDS = re.compile(r"^\s*([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\s*$")
+_WORDS = re.compile(r"(?:^|\s)([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\s*$")
 #: ``print_hex_dump()``: offset and sixteen bytes a line, behind whatever the kernel log has before it.
 _BYTES = re.compile(r"\b00000030: ((?:[0-9a-f]{2} ){15}[0-9a-f]{2})\s*$")
 
@@ -37,7 +37,7 @@ class Dump:
     def read(self, line: str) -> dict[str, str]:
         """What *line* says, as text by token; empty for a line that is not the one that tells."""
         self._left -= 1
-        words, row = _WORDS.match(line), _BYTES.search(line)
+        words, row = _WORDS.search(line), _BYTES.search(line)
         if words is not None:
             self._rows += 1
             if self._rows < 4:

@@ -46,6 +46,7 @@ TOKENS: Mapping[str, str] = {
     "link": "RoCE|ROCE|IB|Ethernet|InfiniBand", "side_gid": r"(?:[0-9a-fA-F]{1,3}:){15}[0-9a-fA-F]{1,3}",
     "op": r"[A-Za-z0-9]*_?(?:2|TO|to)_?[A-Za-z0-9]+",
     "cm": "|".join(CM_FAILURES), "reject": r"\d{1,2}", "reject_text": _any(REJECTS), "doubtful": "|".join(DOUBTFUL),
+    "hex_op": "50[0-9a-fA-F]",
     "hex_status": "[0-9a-fA-F]{2}", "hex_vendor": "[0-9a-fA-F]{2}", "hex_qpn": "[0-9a-fA-F]{6,8}",
 }  # fmt: skip
 

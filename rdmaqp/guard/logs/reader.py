@@ -7,6 +7,7 @@ says before anything fails (its device, its addresses) is remembered, and fills 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ _LONGEST = 4096
 _SHOWN = 300
 #: A line that a terminal or a mail broke is at least so long, and no message is broken into more pieces.
 _NARROW, _PIECES = 60, 4
+#: A mail's mark of what another wrote.
+_QUOTED = re.compile(r"^(?:> ?)+")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 #: Who speaks: NCCL's and UCX's host:pid:tid, glog's thread, Open MPI's rank.
@@ -38,6 +41,17 @@ _SPEAKER = re.compile(
     r"\b(?P<nccl>[\w.-]{1,64}:\d{1,9}:\d{1,9}) \[\d+\]|\[(?P<ucx>[\w.-]{1,64}:\d{1,9}:\d{1,9})[:\]]|"
     r"^[EWIF]\d{4,8} [\d:.]+\s+(?P<glog>\d+) "
 )
+
+
+def _is_wrapped(pieces: list[str]) -> bool:
+    """Whether *pieces* are one text, broken at a width: as wide each, or so wide that the next word had no room."""
+    if all(abs(len(each) - len(pieces[0])) <= 1 for each in pieces):
+        return True
+    width = max(map(len, pieces))
+    return all(
+        len(this) >= _NARROW and len(this) + 1 + len(following.split(" ", 1)[0]) > width
+        for this, following in itertools.pairwise(pieces)
+    )
 
 
 @dataclass
@@ -113,6 +127,8 @@ class Reader:
         """Take the next line; what is complete by now, in the order of the lines."""
         self._number += 1
         raw = line[:_LONGEST].rstrip("\r\n")
+        if raw.startswith(">"):
+            raw = _QUOTED.sub("", raw)
         if self._dump.is_open:
             self._dumped(raw)
         if not self._pieces and self._whole is None and not may_matter(raw):
@@ -175,8 +191,8 @@ class Reader:
     def _mended(self, raw: str) -> bool:
         """Whether *raw* goes on with a line that a terminal or a mail broke: to a whole message, or not yet.
 
-        Pieces between the first and the last are as wide as the first. Only a program's own message is looked for: two
-        lines that happen to follow each other make none.
+        Pieces between the first and the last are as wide as a break allows. Only a program's own message is looked
+        for: two lines that happen to follow each other make none.
         """
         if not self._pieces or len(self._pieces) >= _PIECES or not raw.strip():
             return False
@@ -190,7 +206,7 @@ class Reader:
                     del self._open[weak]
                 self._pieces, self._held = [], []
                 return True
-        if abs(len(raw) - len(self._pieces[0])) > 1:
+        if not _is_wrapped([*self._pieces, raw]):
             return False
         self._pieces.append(raw)
         if not self._held and is_suspect(raw):

@@ -6,6 +6,12 @@ from rdmaqp.guard.logs.pattern import Pattern
 
 ANY = (
     Pattern(
+        "any-modify-from", "a verbs program", "modify", "odify",
+        r"(?i:fail\w*|error|cannot|could ?n.t|unable)\b.{0,24}?\bmodify(?:ing)?\b.{0,12}?\b(?:QP|qp|queue pair)\b"
+        r".{0,16}?\bfrom (?:IBV_QPS_)?{state}\b.{0,12}?\bto (?:IBV_QPS_)?{goal}\b(?:.{0,80}?{error})?",
+        "Mellanox/libvma src/vma/dev/qp_mgr.cpp, prepare_ibv_qp(); Mellanox/libvma#691",
+    ),
+    Pattern(
         "any-modify-goal", "a verbs program", "modify", "odify",
         r"(?i:fail\w*|error|cannot|could ?n.t|unable)\b.{0,40}?\bmodify(?:ing)?\b.{0,30}?\b(?:QP|qp|queue "
         r"pair)\b.{0,40}?\b(?:to|state)\b.{0,12}?\b(?:IBV_QPS_)?{goal}\b(?:.{0,80}?{error})?(?:.{0,12}?{errno}\b)?",
@@ -15,6 +21,12 @@ ANY = (
         "any-modify-arrow", "a verbs program", "modify", "ibv_modify_qp",
         r"ibv_modify_qp\b.{0,20}?\b{state} ?-> ?{goal}\b(?:.{0,40}?{error})?",
         "waltligon/orangefs#43",
+    ),
+    Pattern(
+        "any-modify-before", "a verbs program", "modify", "errno: ",
+        r"\(\S{1,60}:\d+:(?: ?\w+:)? errno: {error}\) .{0,20}?(?i:fail\w*|unable|could ?n.t)\b.{0,12}?"
+        r"\bmodify\w*\b.{0,12}?\b(?i:qp|queue pair)\b(?:.{0,12}?\b{goal}\b)?",
+        "programs with Learn C the Hard Way's dbg.h; jcxue/RDMA-Tutorial setup_ib.c, ib.c",
     ),
     Pattern(
         "any-modify-error", "a verbs program", "modify", "ibv_modify_qp",
@@ -53,6 +65,19 @@ ANY = (
         "programs after ibv_create_qp(3); uccl-project/uccl collective/rdma/util_rdma.h",
     ),
     Pattern(
+        "any-create-before", "a verbs program", "create", "errno: ",
+        r"\(\S{1,60}:\d+:(?: ?\w+:)? errno: {error}\) .{0,20}?(?i:fail\w*|unable|could ?n.t)\b.{0,12}?"
+        r"\bcreat\w+\b.{0,12}?\b(?i:qp|queue pair)\b",
+        "programs with Learn C the Hard Way's dbg.h; jcxue/RDMA-Tutorial#6",
+    ),
+    Pattern(
+        "any-create-srq", "a verbs program", "create", "creat",
+        r"(?i:fail\w*|error|cannot|could ?n.t|unable)\b.{0,16}?\bcreat(?:e|ing)\b.{0,16}?\b(?:SRQ|srq|shared receive "
+        r"queue)\b(?:.{0,12}?errno {errno}\b|.{0,60}?{error})",
+        "spdk/spdk lib/rdma_provider/common.c, spdk_rdma_srq_create(); spdk/spdk#2275",
+        made="ibv_create_srq",
+    ),
+    Pattern(
         "any-create-words", "a verbs program", "create", "creat",
         r"(?i:fail\w*|error|cannot|could ?n.t|unable)\b.{0,16}?\bcreat(?:e|ing)\b.{0,16}?\b(?i:qp|queue pair)s?\b"
         r"(?![-/])(?:.{0,60}?{error})?(?:.{0,8}?[\[(=: ]{errno}[\])]?\s*$)?",
@@ -67,6 +92,16 @@ ANY = (
         "any-reg", "a verbs program", "reg_mr", "ibv_reg_",
         r"ibv_reg_\w*mr\w*\b.{0,120}?{error}",
         "programs after ibv_reg_mr(3)",
+    ),
+    Pattern(
+        "any-reg-words", "a verbs program", "reg_mr", "register MR",
+        r"(?i:fail\w*|unable|could ?n.t|cannot)\b.{0,8}?\bregister MR\b(?: of {length} bytes)?: {error}",
+        "ofiwg/libfabric prov/efa/src/efa_mr.c, efa_mr_reg_impl(); perplexityai/pplx-garden#4",
+    ),
+    Pattern(
+        "any-reg-bare", "a verbs program", "reg_mr", "ibv_reg_mr",
+        r"\bibv_reg_mr(?:_iova2?)?(?:\(\))? (?:has )?(?:failed\b|returned (?i:null)\b)",
+        "jcarreira/cirrus-kv#87",
     ),
     Pattern(
         "any-post", "a verbs program", "post", "ibv_post_",

@@ -68,6 +68,11 @@ CALLS = (
         rf"\b(?P<made>rdma_(?:{_CALLS}))\b" r"(?:\([^)]*\))?(?::| failed| error)[^.]{0,24}?(?:{error}|[-(]{errno}\b)",
         f'perror("rdma_resolve_addr") and the like; {_DRIVES}',
     ),
+    Pattern(
+        "any-cm-call-bare", "an rdma_cm program", "cm", "rdma_",
+        rf"\b(?P<made>rdma_(?:{_CALLS}))\b" r"(?:\([^)]*\))? (?:has )?failed\b",
+        f"ovis-hpc/ldms#124; {_DRIVES}",
+    ),
 )
 
 ROWS = (*EVENTS, *CALLS)

@@ -12,6 +12,31 @@ OPENMPI = (
         "open-mpi/ompi opal/mca/btl/openib/btl_openib_component.c, handle_wc(); open-mpi/ompi#4529, #5047, #8403",
     ),
     Pattern(
+        "openmpi-modify-help", "Open MPI", "modify", "attributes of a queue pair",
+        r"Failed to modify the attributes of a queue pair \(QP\)",
+        "open-mpi/ompi opal/mca/common/verbs; help-oob-ud.txt (of 1.x to 3.x); open-mpi/ompi#3286",
+    ),
+    Pattern(
+        "openmpi-create-help", "Open MPI", "create", "create a queue pair (QP)",
+        r"Failed to create a queue pair \(QP\)",
+        "open-mpi/ompi help-oob-ud.txt (of 1.x to 3.x); open-mpi/ompi#11236",
+    ),
+    Pattern(
+        "openmpi-create-function", "Open MPI", "create", "Function: ",
+        r"^\s*Function: +(?P<made>ibv_create_\w+)\(\)",
+        "open-mpi/ompi opal/mca/btl/openib/help-mpi-btl-openib.txt; open-mpi/ompi#166",
+    ),
+    Pattern(
+        "openmpi-more", "Open MPI", "more", "Error:    ",
+        r"^\s*Error: +{error}",
+        "open-mpi/ompi help-oob-ud.txt, help-mpi-btl-openib.txt; open-mpi/ompi#166, #3286",
+    ),
+    Pattern(
+        "openmpi-device", "Open MPI", "more", "Device:      ",
+        r"^\s*Device: +{device}\s*$",
+        "open-mpi/ompi help-mpi-btl-openib.txt; open-mpi/ompi#166",
+    ),
+    Pattern(
         "openmpi-modify", "Open MPI", "modify", "error modifing QP to",
         r"error modifing QP to {goal}\b(?:.{0,12}? says|:) {error}",
         "open-mpi/ompi opal/mca/btl/openib/connect/btl_openib_connect_udcm.c, btl_openib_connect_oob.c (of 1.x)",

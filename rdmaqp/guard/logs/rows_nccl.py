@@ -50,11 +50,13 @@ NCCL = (
         queue="recv",
     ),
     Pattern(
-        "nccl-completion", "NCCL", "completion", "Got completion from peer",
-        r"Got completion from peer {peer}(?:<\d+>)? with status={status} opcode=-?\d+ len=-?\d+ vendor err "
+        "nccl-completion", "NCCL", "completion", "Got completion ",
+        r"Got completion (?:from peer {peer}(?:<\d+>)? )?with (?:status=|error ){status},? opcode[= ]-?\d+,? "
+        r"len[= ]-?\d+,? vendor err "
         r"{vendor}(?: \((?P<request>\w+)\))?(?:\s+localGid\s+{gid})?(?:\s+remoteGids?\s*{peer_gid})?(?:\s+hca "
         "{device})?",
-        "NVIDIA/nccl src/transport/net_ib.cc, ncclIbTest(); net_ib/gin.cc; NVIDIA/nccl#1405, #1814, #1664",
+        "NVIDIA/nccl src/transport/net_ib.cc, ncclIbTest(); net_ib/gin.cc; NVIDIA/nccl#1405, #1814, #1664; "
+        "pytorch/pytorch#81628",
     ),
     Pattern(
         "nccl-completion-named", "NCCL", "completion", "Got completion from peer",

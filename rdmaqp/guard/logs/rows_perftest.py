@@ -64,6 +64,11 @@ PERFTEST = (
         "linux-rdma/perftest src/perftest_resources.c, ctx_init()",
     ),
     Pattern(
+        "perftest-errno", "perftest", "more", "ERRNO: ",
+        r"^\s*ERRNO: (?!No such file){error}\.?\s*$",  # which is left of a file that nobody misses
+        "linux-rdma/perftest src/perftest_communication.c; linux-rdma/perftest#126",
+    ),
+    Pattern(
         "perftest-post", "perftest", "post", "Couldn't post send: qp",
         r"Couldn't post send: qp \d+ scnt=\d+ .*?err={errno}",
         "linux-rdma/perftest src/perftest_resources.c, run_iter_bw()",

@@ -35,8 +35,9 @@ UCX = (
     ),
     Pattern(
         "ucx-devx", "UCX", "modify", "mlx5dv_devx_",
-        r"mlx5dv_devx_(?:qp|obj)_modify\((?:{op}\w*|[\w()]+)\) failed, syndrome {syndrome}: {error}",
-        "openucx/ucx src/uct/ib/mlx5/dv/ib_mlx5_dv.c; openucx/ucx#8604",
+        r"mlx5dv_devx_(?:qp|obj)_modify\((?:(?:opcode=)?(?:0x)?{hex_op}|{op}\w*|[\w()]+)\) failed(?: on {device})?, "
+        r"syndrome {syndrome}: {error}",
+        "openucx/ucx src/uct/ib/mlx5/dv/ib_mlx5_dv.c; openucx/ucx#8604, #7738, #8213",
         reasons=REFUSED,
         innocent=UNASKED, because=DIRECT,
         driver="mlx5",
@@ -88,9 +89,9 @@ UCX = (
     ),
     Pattern(
         "ucx-create-devx", "UCX", "create", "mlx5dv_devx_obj_create(",
-        r"(?P<made>mlx5dv_devx_obj_create\((?:QP|CQ|SRQ|RMP|DCT|MKEY|KLM)[^)]*\)) failed on {device}, syndrome "
-        "{syndrome}: {error}",
-        "openucx/ucx src/uct/ib/mlx5/dv/ib_mlx5_dv.c; openucx/ucx#10451, sgl-project/sglang#27894",
+        r"(?P<made>mlx5dv_devx_obj_create\((?:QP|CQ|SRQ|RMP|DCT|MKEY|KLM)[^)]*\)) failed(?: on {device})?, "
+        "syndrome {syndrome}: {error}",
+        "openucx/ucx src/uct/ib/mlx5/dv/ib_mlx5_dv.c; openucx/ucx#10451, #7738, sgl-project/sglang#27894",
         reasons=CREATED,
         innocent=UNASKED, because=DIRECT,
         driver="mlx5",
@@ -131,6 +132,31 @@ UCX = (
         reasons=(
             proved("sgid-empty", "this slot of the GID table is empty: UCX_IB_GID_INDEX names a wrong one"),
         ),
+    ),
+    Pattern(
+        "ucx-devx-command", "UCX", "told", "mlx5dv_devx_general_cmd(",
+        r"(?:\({device}\): )?(?P<made>mlx5dv_devx_general_cmd\(\w*\)) failed(?: on {device2}, syndrome {syndrome})?: "
+        "{error}",
+        "openucx/ucx src/uct/ib/mlx5/dv/ib_mlx5_dv.c, ib_mlx5dv_md.c; openucx/ucx#8687",
+        reasons=REFUSED,
+        driver="mlx5",
+    ),
+    Pattern(
+        "ucx-completion-dc", "UCX", "completion", "ompletion with error on qp",
+        r"[Cc]ompletion with error on qp {qpn}: {status_text}(?: syndrome {vendor})?",
+        "openucx/ucx src/uct/ib/dc/verbs/dc_verbs.c; openucx/ucx#1770",
+        driver="mlx5",
+    ),
+    Pattern(
+        "ucx-completion-srd", "UCX", "completion", "] with error on ",
+        r"(?:send|recv) completion\[\d+\] with error on {device}/\w+: {status_text}, vendor_err {vendor}",
+        "openucx/ucx src/uct/ib/efa/srd/srd_iface.c; ai-dynamo/nixl#1983",
+    ),
+    Pattern(
+        "ucx-async-dct", "UCX", "event", "DCT access error",
+        r"IB Async event on {device}: DCT (?:key violation|access error) on DCTN \w+",
+        "openucx/ucx src/uct/ib/base/ib_device.c, uct_ib_handle_async_event(); openucx/ucx#1770",
+        event="local access violation work queue error",
     ),
     Pattern(
         "ucx-async-flushed", "UCX", "event", "SRQ-attached QP",

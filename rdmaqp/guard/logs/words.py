@@ -47,7 +47,10 @@ def read(found: Mapping[str, Any]) -> dict[str, Any]:
         if reader is None or not isinstance(text, str):
             told[name] = text
             continue
-        field, value = reader(text)
+        try:
+            field, value = reader(text)
+        except ValueError:  # what stands where a number should: a log may be cut, or two may be mixed
+            continue
         if value is not None and told.get(field) is None:
             told[field] = value
     return told
@@ -118,6 +121,13 @@ def _op(text: str) -> tuple[str, QPState | None]:
     return "goal", _TO.get(end.strip("_"))
 
 
+#: mlx5's commands by number (Linux include/linux/mlx5/mlx5_ifc.h, ``MLX5_CMD_OP_*``) -> where they lead.
+_MLX5_TO = {
+    0x502: QPState.INIT, 0x503: QPState.RTR, 0x504: QPState.RTS, 0x505: QPState.RTS, 0x506: QPState.RTS,
+    0x507: QPState.ERR, 0x50A: QPState.RESET,
+}  # fmt: skip
+
+
 def _state_number(field: str) -> Callable[[str], tuple[str, QPState | None]]:
     """A state as the kernel's ``enum ib_qp_state`` counts it, in decimal or (0x) hexadecimal."""
 
@@ -141,6 +151,7 @@ _READERS: dict[str, Callable[[str], tuple[str, Any]]] = {
     "cqe": lambda text: ("status", CQE_SYNDROMES.get(int(text, 16))), "vendor": _number("vendor_err"),
     "state": lambda text: ("state", STATES.get(text.upper())), "goal": lambda text: ("goal", STATES.get(text.upper())),
     "goal_number": _state_number("goal"), "state_number": _state_number("state"), "op": _op,
+    "hex_op": lambda text: ("goal", _MLX5_TO.get(int(text, 16))),
     "firmware": _firmware, "mlx4_op": lambda text: ("goal", _MLX4_TO.get(int(text, 16))),
     "gid": _gid("gid"), "peer_gid": _gid("peer_gid"), "qpn": _number("qp_num"),
     "dest_qpn": _number("dest_qp_num"),
