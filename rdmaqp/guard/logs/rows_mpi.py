@@ -32,11 +32,6 @@ OPENMPI = (
         "open-mpi/ompi help-oob-ud.txt, help-mpi-btl-openib.txt; open-mpi/ompi#166, #3286",
     ),
     Pattern(
-        "openmpi-device", "Open MPI", "more", "Device:      ",
-        r"^\s*Device: +{device}\s*$",
-        "open-mpi/ompi help-mpi-btl-openib.txt; open-mpi/ompi#166",
-    ),
-    Pattern(
         "openmpi-modify", "Open MPI", "modify", "error modifing QP to",
         r"error modifing QP to {goal}\b(?:.{0,12}? says|:) {error}",
         "open-mpi/ompi opal/mca/btl/openib/connect/btl_openib_connect_udcm.c, btl_openib_connect_oob.c (of 1.x)",
@@ -58,7 +53,7 @@ OPENMPI = (
         made="memory registration",
     ),
     Pattern(
-        "openmpi-memlock-device", "Open MPI", "more", "Device:",
+        "openmpi-device", "Open MPI", "more", "Device:",
         r"^\s+Device:\s+{device}\s*$",
         "open-mpi/ompi opal/mca/btl/openib/help-mpi-btl-openib.txt",
     ),
