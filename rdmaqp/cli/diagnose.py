@@ -23,11 +23,12 @@ from rdmaqp.model.encode import encode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DESCRIPTION = """Reads a log, recognises what NCCL, UCX, perftest, Mooncake, NVSHMEM and DeepEP, libfabric, pyverbs,
-rdma-core's examples and libraries, programs of ibv_modify_qp's own words and the kernel (mlx5, rxe, bnxt_re, irdma)
-print when a queue pair fails, and says why, with what to ask the machine next. What is likely, what is ruled out and
-what the log does not say are told apart. A line that speaks of an RDMA failure and is not known is named as such. Exit
-status: 0 a failure was recognised, 1 none was, 2 a file could not be read."""
+DESCRIPTION = """Reads a log, recognises what NCCL, UCX, perftest, Mooncake, NVSHMEM and DeepEP, libfabric, MPI, SPDK,
+Ceph, GlusterFS, QEMU, brpc, Gloo, pyverbs, rdma-core's examples and libraries, programs of ibv_modify_qp's own words,
+the kernel's drivers (mlx5, mlx4, rxe, bnxt_re, irdma, efa, hns, cxgb4) and its users of RDMA (NVMe, iSER, SRP, SMB
+Direct, NFS, IPoIB, RDS, Lustre) print when a queue pair fails, and says why, with what to ask the machine next. What
+is likely, what is ruled out and what the log does not say are told apart. A line that speaks of an RDMA failure and
+is not known is named as such. Exit status: 0 a failure was recognised, 1 none was, 2 a file could not be read."""
 
 EPILOG = """for example:
   rdmaqp diagnose training.log

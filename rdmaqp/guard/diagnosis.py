@@ -16,6 +16,7 @@ from rdmaqp.guard.cause import Sheet
 from rdmaqp.guard.completions import meaning
 from rdmaqp.guard.errnos import ANSWERS, GROUPS, OF_ADDRESS, OF_GROUP, UNSUPPORTED, says_enodata, standing
 from rdmaqp.guard.scene import Scene
+from rdmaqp.guard.vendor_errors import sense
 from rdmaqp.model.attributes import as_int
 from rdmaqp.model.enums import WCStatus
 from rdmaqp.model.timers import timeout_seconds
@@ -149,8 +150,14 @@ def _completed(scene: Scene, sheet: Sheet, completion: Completion) -> None:
             sheet.add(finding.rule, "proved" if finding.severity == "error" else "likely", _words(finding))
         elif flushed and finding.rule in _breaks():
             sheet.add(finding.rule, "likely", f"may be what broke it first: {_words(finding)}")
+    more = sense(scene.driver, completion.vendor_err)
+    also = "" if more is None else f"vendor_err {completion.vendor_err:#x}: {more.words}"
+    also += f": {more.more}" if more is not None and more.more else ""
     for cause, how, why in said.causes:
-        sheet.add(cause, how, why + (_how_long(scene) if cause == "peer-unreachable" else ""))
+        words = why + (_how_long(scene) if cause == "peer-unreachable" else "")
+        sheet.add(cause, how, f"{words}. {also}" if more is not None and more.cause == cause else words)
+    if more is not None and more.cause:
+        sheet.add(more.cause, "likely", also)
     sheet.rule_out(said.ruled_out, said.because)
 
 

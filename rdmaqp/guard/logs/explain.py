@@ -15,10 +15,11 @@ from rdmaqp.guard.creation import About
 from rdmaqp.guard.diagnosis import diagnose
 from rdmaqp.guard.errnos import ANSWERS, OF_ADDRESS
 from rdmaqp.guard.logs.asking import commands
-from rdmaqp.guard.logs.happened import EVENTS, UNNUMBERED
+from rdmaqp.guard.logs.happened import CM, EVENTS, REJECTED, UNNUMBERED, UNTOLD
 from rdmaqp.guard.logs.pattern import Reason
 from rdmaqp.guard.logs.words import driver_of, link_of
 from rdmaqp.guard.report import Report
+from rdmaqp.guard.vendor_errors import DRIVER, sense
 from rdmaqp.model.attributes import AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import DriverType, LinkLayer, QPState, QPType, WCStatus
 from rdmaqp.model.gid import GID, GidEntry
@@ -40,9 +41,13 @@ if TYPE_CHECKING:
 
 #: A command without a syndrome never came to the firmware.
 _UNASKED_FIRMWARE = (
-    Reason("driver-refused", "likely", "the syndrome is 0: the firmware was not asked, the kernel refused the command "
-                                       "(its "
-           "arguments, the process's rights, a driver older than the library)"),
+    Reason(
+        "driver-refused",
+        "likely",
+        "the syndrome is 0: the firmware was not asked, the kernel refused the command "
+        "(its "
+        "arguments, the process's rights, a driver older than the library)",
+    ),
 )
 #: Asked of an address vector, which only a call to RTR carries.
 _OF_VECTOR = frozenset({
@@ -82,17 +87,34 @@ def explain(failure: Failure) -> Explanation:
     if failure.pattern.innocent:
         sheet.rule_out(failure.pattern.innocent, failure.pattern.because)
     if failure.earlier is not None:
-        sheet.add("flush-consequence", "proved", "the queue pair was in ERR already, and this work was never tried: "
-                  f"line {failure.earlier} of this log has an earlier failure")
+        sheet.add(
+            "flush-consequence",
+            "proved",
+            "the queue pair was in ERR already, and this work was never tried: "
+            f"line {failure.earlier} of this log has an earlier failure",
+        )
     untold = ""
-    if what == "event" and known.get("event") in EVENTS:
-        for reason in EVENTS[known["event"]]:
-            sheet.add(*reason)
-    elif request is not None and not reasons:
-        untold = _judged(request, known, sheet)
-    causes = tuple(cause for cause in sheet.causes() if "made" not in known or cause.cause != "qp-limit")
+    for reason in _happened(what, known):
+        sheet.add(*reason)
+    if request is not None and not reasons:
+        untold = _judged(request, known, sheet, UNTOLD.get(what, ()))
+    other = "qp" not in known.get("made", "qp")
+    causes = tuple(cause for cause in sheet.causes() if not other or reasons or cause.cause != "qp-limit")
     title = _title(failure, known)
     return Explanation(title, request, causes, untold, commands(causes, known, what))
+
+
+def _happened(what: str, known: dict[str, Any]) -> tuple[Reason, ...]:
+    """What an event says, or the connection manager."""
+    if what == "event":
+        return EVENTS.get(known["event"], ()) if "event" in known else ()
+    if what != "cm":
+        return ()
+    event, number = known.get("cm"), known.get("errno")
+    short = None if event is None else event.removeprefix("RDMA_CM_EVENT_")
+    if short == "REJECTED":
+        return REJECTED.get(known.get("reject"), REJECTED[None])
+    return CM.get((short, number)) or CM.get((short, None), ())
 
 
 def _completed(known: dict[str, Any]) -> dict[str, Any]:
@@ -163,8 +185,8 @@ def _vector(known: dict[str, Any]) -> AddressVector:
 # ---------------------------------------------------------------------- the judge
 
 
-def _judged(request: Request, known: dict[str, Any], sheet: Sheet) -> str:
-    """Ask the judge; returns what it would have needed of the log."""
+def _judged(request: Request, known: dict[str, Any], sheet: Sheet, usual: tuple[Reason, ...]) -> str:
+    """Ask the judge; returns what it would have needed of the log. *usual* refuses such a call, where none is told."""
     if request.completion is not None:
         _note(sheet, diagnose(request, Report(About("queue pair", request, "ibv_poll_cq"))))
         return ""
@@ -178,7 +200,7 @@ def _judged(request: Request, known: dict[str, Any], sheet: Sheet) -> str:
         return ""
     for finding in report.errors:
         sheet.add(finding.rule, "likely", f"{finding.field}: {finding.message}")
-    for reason in UNNUMBERED.get(known.get("goal"), ()) if request.attr is not None else ():
+    for reason in UNNUMBERED.get(known.get("goal"), ()) if request.attr is not None else usual:
         sheet.add(*reason)
     return (
         "the error number: the program does not print it. `strace -f -e trace=ioctl,write -Z PROGRAM` shows it (the "
@@ -229,22 +251,37 @@ def _title(failure: Failure, known: dict[str, Any]) -> str:
         status = known.get("status")
         name = getattr(status, "name", None) or _status_name(status)
         number = f" ({int(status)})" if status is not None else ""
-        vendor = f", vendor_err {known['vendor_err']:#x}" if "vendor_err" in known else ""
-        return f"{program}: a completion failed: {name} {number}{vendor}"
+        vendor = _vendor(known)
+        return f"{program}: a completion failed: {name}{number}{vendor}"
     if what == "event":
         return f"{program}: asynchronous event {known['event'].name}" if "event" in known else f"{program}: an event"
-    if what == "told":
+    if what == "cm" and "cm" in known:
+        number = f", error {known['errno']} ({errno_name(known['errno'])})" if "errno" in known else ""
+        return f"{program}: {known['cm']}{number}" + (f", reason {known['reject']}" if "reject" in known else "")
+    if what == "told" and not {"made", "command"} & known.keys():
         return f"{program}: {failure.pattern.reasons[0].cause}"
     verb = known.get("made") or _VERBS.get(what) or f"ibv_post_{known.get('queue', 'send')}"
-    if program.startswith("kernel"):
-        verb = "a firmware command"
+    if program.startswith("kernel") and "made" not in known:
+        command = known.get("command")
+        verb = f"firmware command {command}" if command else verb.replace("ibv_", "ib_")
     where = ""
     if what == "modify":
         start = known["state"].name + " → " if "state" in known else "to "
         where = f" {start}{known['goal'].name}" if "goal" in known else ""
     error = known.get("errno")
-    said = f": {errno_name(error)} ({error})" if error else ", and the log does not say how"
+    how = f": {failure.pattern.reasons[0].cause}" if what == "told" else ", and the log does not say how"
+    said = f": {errno_name(error)} ({error})" if error else how
     return f"{program}: {verb}{where} failed{said}"
+
+
+def _vendor(known: dict[str, Any]) -> str:
+    """The vendor's word, with what it says where the device is, or may be, one whose words are known."""
+    number, driver = known.get("vendor_err"), known.get("driver")
+    if number is None:
+        return ""
+    found = sense(driver or DRIVER, number)
+    words = "" if found is None else f" ({'' if driver else f'on {DRIVER}: '}{found.words})"
+    return f", vendor_err {number:#x}{words}"
 
 
 def _status_name(status: int | None) -> str:

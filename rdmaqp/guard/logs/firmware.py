@@ -1,12 +1,22 @@
-"""What messages about a firmware's refusal have in common: its reasons, and what it cannot be."""
+"""What messages about a refusal by the firmware, or by the table, have in common: reasons, and what it cannot be."""
 
 from __future__ import annotations
 
 from rdmaqp.guard.logs.pattern import likely, proved
 
 REFUSED = (
-    proved("firmware-refused", "the firmware answered the command with an error: only its vendor can decode the "
-                               "syndrome"),
+    proved(
+        "firmware-refused", "the firmware answered the command with an error: only its vendor can decode the syndrome"
+    ),
+)
+#: The same of a command that makes something.
+CREATED = (
+    *REFUSED,
+    likely(
+        "qp-limit",
+        "a firmware without room for one more says so too, long before max_qp or max_cq is reached: "
+        "`rdma resource show` tells what is in use",
+    ),
 )
 #: The same of a command that moves a queue pair.
 RESULTS = (
@@ -22,3 +32,10 @@ BEFORE = "the command reached the firmware, and the kernel asks for these before
 #: Programs that command the firmware themselves (DevX) pass the kernel by.
 UNASKED = ("mask", "transition")
 DIRECT = "the command was given to the firmware directly (DevX): no table of the kernel's was asked"
+
+#: A driver that says so where the kernel's table refused.
+BY_TABLE = (
+    likely("mask-missing", "the state table refused: too few attributes for this arrow"),
+    likely("mask-excess", "or too many"),
+    likely("transition-illegal", "or there is no such arrow"),
+)

@@ -6,16 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rdmaqp.guard.logs.linux import TEXTS
-from rdmaqp.guard.logs.vocabulary import CQE_TEXTS, EVENTS, STATUSES
+from rdmaqp.guard.logs.vocabulary import CM_FAILURES, CQE_TEXTS, DOUBTFUL, EVENTS, REJECTS, STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rdmaqp.guard.cause import Standing
 
-#: What a message tells of: a call that failed, work that did, an event; ``told``: the row itself says why;
+#: What a message tells of: a call that failed (``cm``: one of the connection manager's, or its event), work that did,
+#: an asynchronous event; ``told``: the row itself says why;
 #: ``more``: it belongs to the failure beside it; ``facts``: nothing has failed, and it names device or address.
-What = Literal["modify", "create", "reg_mr", "post", "ah", "completion", "event", "told", "more", "facts"]
+What = Literal["modify", "create", "reg_mr", "post", "ah", "cm", "completion", "event", "told", "more", "facts"]
 
 
 class Reason(NamedTuple):
@@ -33,16 +34,20 @@ def _any(texts: object) -> str:
 
 _NUMBER = r"0x[0-9a-fA-F]+|\d+"
 _STATES = "RESET|RST|INIT|RTR|RTS|SQD|SQE|ERR(?:OR)?|init"
-#: ``{name}`` in a row's text stands for a group of that name, with this pattern.
+#: ``{name}`` in a row's text stands for a group of that name, with this pattern; ``{name2}`` is the same in another
+#: branch of the text, where a regular expression takes no name twice.
 TOKENS: Mapping[str, str] = {
     "device": r"[A-Za-z][\w.-]{0,63}", "port": r"\d{1,3}", "errno": r"-?\d{1,3}", "error": _any(TEXTS),
-    "status": r"\d{1,2}", "status_text": _any((*STATUSES, *CQE_TEXTS)), "vendor": _NUMBER,
+    "status": r"0x[0-9a-fA-F]{1,2}|\d{1,2}", "status_text": _any((*STATUSES, *CQE_TEXTS)), "vendor": _NUMBER,
     "syndrome": r"(?:0x)?[0-9a-fA-F]+",
     "cqe": r"0x[0-9a-fA-F]{1,2}", "gid": r"[0-9a-fA-F:.]{2,64}|N/A", "peer_gid": r"[0-9a-fA-F:.]{2,64}|N/A",
     "state": _STATES, "goal": _STATES, "qpn": _NUMBER, "dest_qpn": _NUMBER, "index": r"-?\d{1,3}",
     "type": "RC|UC|UD|XRC|DCI|DCT|SRD|DC", "peer": r"\[?[\w.:-]{1,80}\]?", "event": _any(EVENTS), "length": r"\d+",
     "link": "RoCE|ROCE|IB|Ethernet|InfiniBand", "side_gid": r"(?:[0-9a-fA-F]{1,3}:){15}[0-9a-fA-F]{1,3}",
-    "op": r"[A-Za-z0-9]+_?(?:2|TO|to)_?[A-Za-z0-9]+",
+    "op": r"[A-Za-z0-9]*_?(?:2|TO|to)_?[A-Za-z0-9]+",
+    "cm": "|".join(CM_FAILURES), "reject": r"\d{1,2}", "reject_text": _any(REJECTS), "doubtful": "|".join(DOUBTFUL),
+    "hex_op": "50[0-9a-fA-F]",
+    "hex_status": "[0-9a-fA-F]{2}", "hex_vendor": "[0-9a-fA-F]{2}", "hex_qpn": "[0-9a-fA-F]{6,8}",
 }  # fmt: skip
 
 
@@ -86,12 +91,20 @@ class Pattern:
         found = self.regex.search(line)
         if found is None:
             return None
-        return self.sets | {name: text for name, text in found.groupdict().items() if text is not None}
+        return self.sets | {
+            name.partition("__")[0]: text for name, text in found.groupdict().items() if text is not None
+        }
 
 
 def _group(token: re.Match[str]) -> str:
     name = token[1]
-    return f"(?P<{name}>{TOKENS[name]})" if name in TOKENS else token[0]
+    base = name.rstrip("23")
+    if base not in TOKENS:
+        return token[0]
+    if base == "doubtful":
+        return TOKENS[base]
+    group = base if base == name else f"{base}__{name[len(base) :]}"
+    return f"(?P<{group}>{TOKENS[base]})"
 
 
 def likely(cause: str, why: str) -> Reason:

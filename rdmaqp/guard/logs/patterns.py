@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import re
 
-from rdmaqp.guard.logs import rows_any, rows_kernel, rows_nccl, rows_nvshmem, rows_perftest, rows_rdma_core, rows_ucx
+from rdmaqp.guard.logs import (
+    rows_any,
+    rows_cm,
+    rows_drivers,
+    rows_kernel,
+    rows_linux,
+    rows_mpi,
+    rows_nccl,
+    rows_nvshmem,
+    rows_perftest,
+    rows_programs,
+    rows_rdma_core,
+    rows_ucx,
+)
 
-PATTERNS = (
-    *rows_kernel.ROWS, *rows_nccl.ROWS, *rows_nvshmem.ROWS, *rows_ucx.ROWS, *rows_perftest.ROWS, *rows_rdma_core.ROWS,
-    *rows_any.ROWS,
+#: Messages of one program each.
+SPECIAL = (
+    *rows_kernel.ROWS, *rows_drivers.ROWS, *rows_linux.ROWS, *rows_nccl.ROWS, *rows_nvshmem.ROWS, *rows_ucx.ROWS,
+    *rows_mpi.ROWS, *rows_programs.ROWS, *rows_perftest.ROWS, *rows_rdma_core.ROWS,
 )  # fmt: skip
+PATTERNS = (*SPECIAL, *rows_cm.ROWS, *rows_any.ROWS)
 
 _NAMES = (
     "ibv_", "QP", "qp", "ueue pair", "rdma", "RDMA", "nfiniband", "nfiniBand", "RoCE", "libibverbs", "mlx", "bnxt_re",
@@ -41,9 +56,12 @@ _FAILED = (
     "[Ff]ail|FAIL|[Ee]rror|ERROR|[Ii]nvalid|refus|[Tt]imed? ?out|[Uu]nable|[Cc]annot|[Cc]ould ?n[o']t|[Ff]atal|FATAL"
     "|abort"
 )
-_IS_ABOUT, _HAS_FAILED = re.compile(_ABOUT), re.compile(_FAILED)
+#: Lines that say such words without a failure: of a lower level, of a build, of a web server, of a test that passed.
+_CALM = r"\b(?:INFO|DEBUG|TRACE)\b|^make\S*: |\b(?:GET|PUT|POST|HEAD) /|\.\.\. ok\s*$|\b0 (?:errors|failures|failed)\b"
+_IS_ABOUT, _HAS_FAILED, _IS_CALM = re.compile(_ABOUT), re.compile(_FAILED), re.compile(_CALM)
 
 
 def is_suspect(line: str) -> bool:
     """Whether *line*, which is none of the messages, speaks of a failure of RDMA: that nobody here knows it is told."""
-    return _HAS_FAILED.search(line) is not None and _IS_ABOUT.search(line) is not None
+    about = _HAS_FAILED.search(line) is not None and _IS_ABOUT.search(line) is not None
+    return about and _IS_CALM.search(line) is None

@@ -7,12 +7,14 @@ says before anything fails (its device, its addresses) is remembered, and fills 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rdmaqp.guard.logs.patterns import PATTERNS, is_suspect, may_matter
+from rdmaqp.guard.logs.dumps import Dump
+from rdmaqp.guard.logs.patterns import PATTERNS, SPECIAL, is_suspect, may_matter
 from rdmaqp.guard.logs.words import read
 from rdmaqp.model.enums import WCStatus
 
@@ -28,6 +30,10 @@ _MANY = 256
 #: Characters of a line that are looked at: no message is longer.
 _LONGEST = 4096
 _SHOWN = 300
+#: A line that a terminal or a mail broke is at least so long, and no message is broken into more pieces.
+_NARROW, _PIECES = 60, 4
+#: A mail's mark of what another wrote.
+_QUOTED = re.compile(r"^(?:> ?)+")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 #: Who speaks: NCCL's and UCX's host:pid:tid, glog's thread, Open MPI's rank.
@@ -35,6 +41,17 @@ _SPEAKER = re.compile(
     r"\b(?P<nccl>[\w.-]{1,64}:\d{1,9}:\d{1,9}) \[\d+\]|\[(?P<ucx>[\w.-]{1,64}:\d{1,9}:\d{1,9})[:\]]|"
     r"^[EWIF]\d{4,8} [\d:.]+\s+(?P<glog>\d+) "
 )
+
+
+def _is_wrapped(pieces: list[str]) -> bool:
+    """Whether *pieces* are one text, broken at a width: as wide each, or so wide that the next word had no room."""
+    if all(abs(len(each) - len(pieces[0])) <= 1 for each in pieces):
+        return True
+    width = max(map(len, pieces))
+    return all(
+        len(this) >= _NARROW and len(this) + 1 + len(following.split(" ", 1)[0]) > width
+        for this, following in itertools.pairwise(pieces)
+    )
 
 
 @dataclass
@@ -82,6 +99,15 @@ class Stranger(NamedTuple):
     text: str
 
 
+class _Whole(NamedTuple):
+    """A message as far as it has come: a terminal or a mail may have broken it."""
+
+    text: str
+    width: int
+    pattern: Pattern
+    failure: Failure
+
+
 class Reader:
     """Reads lines in their order; gives each failure once it is complete."""
 
@@ -91,24 +117,113 @@ class Reader:
         self._facts: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
         self._broken: int | None = None  # the first failure that was no flush
         self._ready: list[Failure | Stranger] = []
+        self._pieces: list[str] = []  # lines that may be the beginning of one that was broken
+        self._held: list[Stranger] = []  # of them: told once no next line makes a message of them
+        self._weak: Failure | None = None  # what the first of them told by itself
+        self._dump = Dump()
+        self._whole: _Whole | None = None  # a message that may go on in the next line
 
     def feed(self, line: str) -> list[Failure | Stranger]:
         """Take the next line; what is complete by now, in the order of the lines."""
         self._number += 1
-        line = line[:_LONGEST].rstrip()
-        if not may_matter(line):
+        raw = line[:_LONGEST].rstrip("\r\n")
+        if raw.startswith(">"):
+            raw = _QUOTED.sub("", raw)
+        if self._dump.is_open:
+            self._dumped(raw)
+        if not self._pieces and self._whole is None and not may_matter(raw):
             return []
-        line = _COLOURS.sub("", line)
+        raw = _COLOURS.sub("", raw)
+        line = raw.rstrip()
         self._done(self._number - _NEAR)
-        for pattern in PATTERNS:
+        if may_matter(line) and self._known(line, PATTERNS, raw):
+            self._let_go()
+            if self._whole is not None and self._whole.pattern not in SPECIAL:
+                self._pieces, self._weak = [raw], self._whole.failure  # with the next line it may be a program's own
+        elif self._goes_on(raw):
+            self._let_go()
+        elif not self._mended(raw):
+            self._let_go()
+            if may_matter(line):
+                self._unknown(raw, line)
+        return self._in_order()
+
+    def _known(self, line: str, patterns: tuple[Pattern, ...], raw: str = "") -> bool:
+        """Take *line* where one of *patterns* knows it."""
+        for pattern in patterns:
             found = pattern.match(line)
             if found is not None:
-                self._take(pattern, read(found), line)
-                break
+                failure = self._take(pattern, read(found), line)
+                self._dump.begin(pattern.name)
+                text = raw or line
+                broken = failure is not None and len(text) >= _NARROW
+                self._whole = _Whole(text, len(text), pattern, failure) if broken and failure is not None else None
+                return True
+        return False
+
+    def _goes_on(self, raw: str) -> bool:
+        """Whether *raw* is what was broken off the end of the message before: it tells more then."""
+        before, self._whole = self._whole, None
+        if before is None:
+            return False
+        less = read(before.pattern.match(before.text.rstrip()) or {})
+        for glue in ("", " "):
+            text = (before.text + glue + raw)[:_LONGEST]
+            more = read(before.pattern.match(text.rstrip()) or {})
+            if less.items() < more.items():
+                before.failure.told = more | before.failure.told
+                before.failure.last = self._number
+            elif not less or abs(len(raw) - before.width) > 1 or may_matter(raw):
+                continue
+            self._whole = before._replace(text=text)
+            return True
+        return False
+
+    def _unknown(self, raw: str, line: str) -> None:
+        """A line that is no message by itself: it may be the first piece of one."""
+        if is_suspect(line):
+            self._held = [Stranger(self._number, line.strip()[:_SHOWN])]
+        if len(raw) >= _NARROW:
+            self._pieces = [raw]
         else:
-            if is_suspect(line):
-                self._ready.append(Stranger(self._number, line.strip()[:_SHOWN]))
-        return self._in_order()
+            self._let_go()
+
+    def _mended(self, raw: str) -> bool:
+        """Whether *raw* goes on with a line that a terminal or a mail broke: to a whole message, or not yet.
+
+        Pieces between the first and the last are as wide as a break allows. Only a program's own message is looked
+        for: two lines that happen to follow each other make none.
+        """
+        if not self._pieces or len(self._pieces) >= _PIECES or not raw.strip():
+            return False
+        for glue in ("", " "):
+            whole = glue.join([*self._pieces, raw])[:_LONGEST]
+            if any(pattern.match(part) for part in self._pieces[1:] for pattern in SPECIAL):
+                return False
+            weak = next((key for key, each in self._open.items() if each is self._weak), None)
+            if self._known(whole.rstrip(), SPECIAL):
+                if weak is not None and self._open.get(weak) is self._weak:
+                    del self._open[weak]
+                self._pieces, self._held = [], []
+                return True
+        if not _is_wrapped([*self._pieces, raw]):
+            return False
+        self._pieces.append(raw)
+        if not self._held and is_suspect(raw):
+            self._held = [Stranger(self._number, raw.strip()[:_SHOWN])]
+        return True
+
+    def _let_go(self) -> None:
+        self._ready += self._held
+        self._pieces, self._held = [], []
+
+    def _dumped(self, raw: str) -> None:
+        """One more line of an error completion's dump: what it says belongs to the failure that it is of."""
+        told = self._dump.read(raw)
+        there = next((each for each in reversed(self._open.values()) if self._dump.opened in each.names), None)
+        if told and there is not None:
+            there.last = self._number
+            there.told = read(told) | there.told
 
     def skip(self) -> None:
         """The next line was not read: it counts all the same."""
@@ -116,6 +231,7 @@ class Reader:
 
     def close(self) -> list[Failure | Stranger]:
         """What is still open: nothing more comes, or not soon."""
+        self._let_go()
         self._done(self._number + 1)
         return self._in_order()
 
@@ -133,23 +249,25 @@ class Reader:
         self._ready = [each for each in self._ready if each.first >= first]
         return given
 
-    def _take(self, pattern: Pattern, told: dict[str, Any], line: str) -> None:
+    def _take(self, pattern: Pattern, told: dict[str, Any], line: str) -> Failure | None:
+        """Note what *line* says; the failure that it belongs to, where it belongs to one."""
         who = _SPEAKER.search(line)
         key = (pattern.program, next(filter(None, who.groups()), "") if who else "")
         if pattern.what == "facts":
             self._remember(key, told)
-            return
+            return None
         there = self._open.get(key)
         joins = there is not None and (pattern.what == "more" or self._goes_with(there, pattern))
         if there is not None and joins and there.add(self._number, pattern, told):
-            return
+            return there
         if pattern.what == "more":
-            return
+            return None
         if there is not None:
             self._ready.append(self._open.pop(key))
-        self._open[key] = self._new(pattern, told, line, key)
+        made = self._open[key] = self._new(pattern, told, line, key)
         if len(self._open) > _MANY:
             self._ready.append(self._open.popitem(last=False)[1])
+        return made
 
     def _goes_with(self, there: Failure, pattern: Pattern) -> bool:
         """Whether another message of the same failure follows, and not the same one of another."""

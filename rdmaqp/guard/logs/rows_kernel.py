@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from rdmaqp.guard.logs.firmware import BEFORE, PASSED, REFUSED, RESULTS
+from rdmaqp.guard.logs.firmware import BEFORE, BY_TABLE, CREATED, PASSED, REFUSED, RESULTS
 from rdmaqp.guard.logs.pattern import Pattern, likely, proved
 
 MLX5 = (
     Pattern(
         "mlx5-command", "kernel, mlx5", "modify", "op_mod(0x",
-        r"mlx5_core (?P<pci>\S+):.*? {op}(?:_QP)?\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed, status "
+        r"mlx5_core (?P<pci>\S+):.*? (?P<command>{op}(?:_QP)?)\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed, status "
         r"(?P<firmware>[\w ]+)\(0x[0-9a-f]+\), syndrome \({syndrome}\)(?:, err\({errno}\))?",
         "Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, mlx5_cmd_check(), mlx5_cmd_out_err(); "
         "charmplusplus/charm#2532",
         reasons=RESULTS,
         innocent=PASSED, because=BEFORE,
+        driver="mlx5",
+    ),
+    Pattern(
+        "mlx5-command-create", "kernel, mlx5", "create", "op_mod(0x",
+        r"mlx5_core (?P<pci>\S+):.*? (?P<command>CREATE_(?:QP|CQ|SRQ|XRC_SRQ|DCT|RMP|TIS|RQ|SQ))\(0x[0-9a-f]+\) "
+        r"op_mod\(0x[0-9a-f]+\) failed, status (?P<firmware>[\w ]+)\(0x[0-9a-f]+\), syndrome \({syndrome}\)"
+        r"(?:, err\({errno}\))?",
+        "Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, mlx5_cmd_out_err(); ofiwg/libfabric#7368",
+        reasons=CREATED,
+        driver="mlx5",
+    ),
+    Pattern(
+        "mlx5-command-mkey", "kernel, mlx5", "reg_mr", "op_mod(0x",
+        r"mlx5_core (?P<pci>\S+):.*? (?P<command>CREATE_MKEY)\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed, status "
+        r"(?P<firmware>[\w ]+)\(0x[0-9a-f]+\), syndrome \({syndrome}\)(?:, err\({errno}\))?",
+        "Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, mlx5_cmd_out_err()",
+        reasons=REFUSED,
         driver="mlx5",
     ),
     Pattern(
@@ -26,13 +43,14 @@ MLX5 = (
     ),
     Pattern(
         "mlx5-command-timeout", "kernel, mlx5", "told", "Will cause a leak of a command",
-        r"mlx5_core (?P<pci>\S+):.*? (?P<command>\w+)\(0x[0-9a-f]+\) timeout\. Will cause a leak of a command resource",
+        r"mlx5_core (?P<pci>\S+):.*? (?P<command>(?:{op}_QP)|\w+)\(0x[0-9a-f]+\) timeout\. Will cause a leak of a "
+        "command resource",
         "Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, wait_func()",
         reasons=(
             proved("firmware-refused", "the firmware did not answer the command: the device hangs, or is being reset"),
             likely("device-missing", "or it was removed"),
         ),
-        driver="mlx5",
+        driver="mlx5", errno="110",
     ),
     Pattern(
         "mlx5-qp", "kernel, mlx5", "completion", " error: ",
@@ -43,6 +61,18 @@ MLX5 = (
     Pattern(
         "mlx5-wc", "kernel, mlx5", "completion", "WC error:",
         r"(?:infiniband )?{device}: \w+:\d+:\(pid \d+\): WC error: {status}, Message: {status_text}",
+        "Linux drivers/infiniband/hw/mlx5/cq.c, dump_cqe()",
+        driver="mlx5",
+    ),
+    Pattern(
+        "mlx5-create", "kernel, mlx5", "create", "Create QP type",
+        r"(?:infiniband )?{device}: \w+:\d+:\(pid \d+\): Create QP type \d+ failed",
+        "Linux drivers/infiniband/hw/mlx5/qp.c, create_qp()",
+        driver="mlx5",
+    ),
+    Pattern(
+        "mlx5-dump-head", "kernel, mlx5", "completion", "dump error cqe",
+        r"(?:infiniband )?{device}: ?dump_cqe:\d+:\(pid \d+\): dump error cqe",
         "Linux drivers/infiniband/hw/mlx5/cq.c, dump_cqe()",
         driver="mlx5",
     ),
@@ -64,12 +94,18 @@ RXE = (
         "rxe-mask", "kernel, rxe", "told", "invalid mask or state",
         r"(?:(?!rdma_rxe){device}: )?(?:qp#{qpn} \w+: )?invalid mask or state",
         "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_chk_attr()",
+        reasons=BY_TABLE,
+        driver="rxe", made="ib_modify_qp",
+    ),
+    Pattern(
+        "rxe-error-state", "kernel, rxe", "told", "moved to error state",
+        r"(?:(?!rdma_rxe){device}: |rdma_rxe: ?)qp#{qpn} (?:\w+: )?moved to error state",
+        "Linux drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_error(); SoftRoCE/librxe-dev#10",
         reasons=(
-            likely("mask-missing", "the state table refused: too few attributes for this arrow"),
-            likely("mask-excess", "or too many"),
-            likely("transition-illegal", "or there is no such arrow"),
+            likely("flush-consequence", "this queue pair went to ERR: its first completion with an error, or the "
+                                        "peer's, has the reason"),
         ),
-        driver="rxe",
+        driver="rxe", made="a queue pair",
     ),
     Pattern(
         "rxe-rd-atomic", "kernel, rxe", "told", "invalid max_rd_atomic",

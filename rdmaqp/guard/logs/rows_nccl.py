@@ -17,6 +17,17 @@ NCCL = (
         "NVIDIA/nccl src/misc/ibvwrap.cc before 2.24; NVIDIA/nccl#925, NVIDIA/nccl-tests#227",
     ),
     Pattern(
+        "nccl-modify-errno", "NCCL", "modify", "ibv_modify_qp failed with error",
+        "Call to ibv_modify_qp failed with error .{1,80}? errno {errno}",
+        "NVIDIA/nccl src/misc/ibvwrap.cc, where strerror() speaks the locale's language",
+    ),
+    Pattern(
+        "nccl-create-cq", "NCCL", "create", "ibv_create_cq failed",
+        "Call to ibv_create_cq failed(?: with error {error})?(?: errno {errno})?",
+        "NVIDIA/nccl src/misc/ibvwrap.cc, IBV_PTR_CHECK_ERRNO; NVIDIA/nccl#1191, #380",
+        made="ibv_create_cq",
+    ),
+    Pattern(
         "nccl-create-qp", "NCCL", "create", "ibv_create_qp failed",
         "Call to ibv_create_qp failed(?: with error {error})?(?: errno {errno})?",
         "NVIDIA/nccl src/misc/ibvwrap.cc, IBV_PTR_CHECK_ERRNO",
@@ -39,16 +50,18 @@ NCCL = (
         queue="recv",
     ),
     Pattern(
-        "nccl-completion", "NCCL", "completion", "Got completion from peer",
-        r"Got completion from peer {peer}(?:<\d+>)? with status={status} opcode=-?\d+ len=-?\d+ vendor err "
+        "nccl-completion", "NCCL", "completion", "Got completion ",
+        r"Got completion (?:from peer {peer}(?:<\d+>)? )?with (?:status=|error ){status},? opcode[= ]-?\d+,? "
+        r"len[= ]-?\d+,? vendor err "
         r"{vendor}(?: \((?P<request>\w+)\))?(?:\s+localGid\s+{gid})?(?:\s+remoteGids?\s*{peer_gid})?(?:\s+hca "
         "{device})?",
-        "NVIDIA/nccl src/transport/net_ib.cc, ncclIbTest(); net_ib/gin.cc; NVIDIA/nccl#1405, #1814, #1664",
+        "NVIDIA/nccl src/transport/net_ib.cc, ncclIbTest(); net_ib/gin.cc; NVIDIA/nccl#1405, #1814, #1664; "
+        "pytorch/pytorch#81628",
     ),
     Pattern(
         "nccl-completion-named", "NCCL", "completion", "Got completion from peer",
         r"Got completion from peer {peer}(?:<\d+>)? with status=\w+\({status}\) opcode=\w+\(-?\d+\) "
-        r"vendor_err={vendor}(?:\s+localGid\s+{gid})?(?:\s+remoteGids?\s*{peer_gid})?(?:\s+hca {device})?",
+        r"vendor_err={vendor}(?: \(\w+\))?(?:\s+localGid\s+{gid})?(?:\s+remoteGids?\s*{peer_gid})?(?:\s+hca {device})?",
         "NVIDIA/nccl src/transport/net_ib/p2p.cc, ncclIbLogCompletionWithError()",
     ),
     Pattern(
@@ -69,7 +82,8 @@ NCCL = (
     ),
     Pattern(
         "nccl-incompatible", "NCCL", "told", "incompatible",
-        "NET/IB : (?:Attempted to connect incompatible devices|Remote .* device is incompatible with the local)",
+        r"NET/IB : (?:Attempted to connect incompatible devices: \[\d+\]{device}:{port}/|Remote .* device is "
+        "incompatible with the local)",
         "NVIDIA/nccl src/transport/net_ib/connect.cc",
         reasons=(
             proved("peer-link-layer", "one end is InfiniBand, the other Ethernet: choose like devices at both ends "

@@ -38,6 +38,11 @@ NVSHMEM = (
         queue="send",
     ),
     Pattern(
+        "nvshmem-ah", "NVSHMEM", "ah", "Unable to create ah",
+        "NULL value Unable to create ah",
+        "NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, ibgda_create_ah(); NVIDIA/nvshmem#33",
+    ),
+    Pattern(
         "nvshmem-consequence", "NVSHMEM", "more", "failed",
         r"non-zero status: 7\b.*|connect EPS failed|nvshmem setup connections failed|ibgda_rc_\w+ failed|Failed to "
         "initialize all selected devices",
@@ -58,8 +63,9 @@ NVSHMEM = (
 MOONCAKE = (
     Pattern(
         "mooncake-modify", "Mooncake", "modify", "[Handshake] Failed to modify QP",
-        r"\[Handshake\] Failed to modify QP to {goal}(?:, check [\w ,]*\w)?(?:: local=\S+, peer={peer}@\S+ *, "
-        r"qp_index=\d+, local_qp={qpn}, peer_qp={dest_qpn}, local_gid={gid}, local_gid_index={index}, "
+        r"\[Handshake\] Failed to modify QP to {goal}(?:, check [\w ,]*\w)?(?:: local=(?:\S+@)?{device}, "
+        r"peer={peer}@\S+ *, qp_index=\d+, local_qp={qpn}, peer_qp={dest_qpn}, "
+        r"local_gid={gid}, local_gid_index={index}, "
         r"peer_gid={peer_gid}, peer_lid=\d+, path_mtu=\d+, port_num={port})?: {error}(?: \[{errno}\])?",
         "kvcache-ai/Mooncake mooncake-transfer-engine/src/transport/rdma_transport/rdma_endpoint.cpp, "
         "doSetupConnection(); kvcache-ai/Mooncake#204, sgl-project/sglang#6548",
@@ -87,6 +93,20 @@ MOONCAKE = (
         "mooncake-create", "Mooncake", "create", "Failed to create QP",
         r"Failed to create QP: {error} \[{errno}\]",
         "kvcache-ai/Mooncake mooncake-transfer-engine/src/transport/rdma_transport/rdma_endpoint.cpp, construct()",
+    ),
+    Pattern(
+        "mooncake-create-cq", "Mooncake", "create", "Failed to create completion queue",
+        r"Failed to create completion queue: {error} \[{errno}\]",
+        "kvcache-ai/Mooncake mooncake-transfer-engine/src/transport/rdma_transport/rdma_context.cpp, construct()",
+        made="ibv_create_cq",
+    ),
+    Pattern(
+        "mooncake-port", "Mooncake", "told", "port not active",
+        "Device {device} port not active",
+        "kvcache-ai/Mooncake mooncake-transfer-engine/src/transport/rdma_transport/rdma_context.cpp, openRdmaDevice()",
+        reasons=(
+            proved("port-inactive", "this device's port is not ACTIVE: it is passed over"),
+        ),
     ),
     Pattern(
         "mooncake-gid-null", "Mooncake", "told", "GID is NULL",

@@ -43,6 +43,32 @@ PERFTEST = (
         "linux-rdma/perftest src/perftest_resources.c",
     ),
     Pattern(
+        "perftest-create", "perftest", "create", "Unable to create QP",
+        r"^\s*Unable to create QP\b",
+        "linux-rdma/perftest src/perftest_resources.c, create_reg_qp_main(); linux-rdma/perftest#105",
+    ),
+    Pattern(
+        "perftest-create-cq", "perftest", "create", "Couldn't create CQ",
+        r"^\s*Couldn't create CQ\b",
+        "linux-rdma/perftest src/perftest_resources.c, create_reg_cqs()",
+        made="ibv_create_cq",
+    ),
+    Pattern(
+        "perftest-mr-plain", "perftest", "reg_mr", "Couldn't allocate MR",
+        r"^\s*Couldn't allocate MR\s*$",
+        "linux-rdma/perftest src/perftest_resources.c, create_single_mr()",
+    ),
+    Pattern(
+        "perftest-more", "perftest", "more", " create",
+        r"^\s*(?:Failed to create (?:QP|CQs|MR|mr)\.?|[Ff]ailed to create mr|Couldn't create IB resources\.?)\s*$",
+        "linux-rdma/perftest src/perftest_resources.c, ctx_init()",
+    ),
+    Pattern(
+        "perftest-errno", "perftest", "more", "ERRNO: ",
+        r"^\s*ERRNO: (?!No such file){error}\.?\s*$",  # which is left of a file that nobody misses
+        "linux-rdma/perftest src/perftest_communication.c; linux-rdma/perftest#126",
+    ),
+    Pattern(
         "perftest-post", "perftest", "post", "Couldn't post send: qp",
         r"Couldn't post send: qp \d+ scnt=\d+ .*?err={errno}",
         "linux-rdma/perftest src/perftest_resources.c, run_iter_bw()",

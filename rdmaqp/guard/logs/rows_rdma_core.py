@@ -48,6 +48,26 @@ EXAMPLES = (
         "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, pp_init_ctx()",
     ),
     Pattern(
+        "verbs-open", "a verbs program", "told", "Couldn't get context for",
+        r"Couldn't get context for (?:the device|{device})\s*$",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c; linux-rdma/perftest src/perftest_resources.c",
+        reasons=(
+            likely("not-permitted", "/dev/infiniband/uverbs… is not there, or not for this process: in a container "
+                                    "give it (--device=/dev/infiniband)"),
+            likely("provider-missing", "or the user library does not match the kernel's driver"),
+        ),
+        made="ibv_open_device",
+    ),
+    Pattern(
+        "verbs-no-device", "a verbs program", "told", "IB device ",
+        r"IB device '?{device}'? (?:not found|wasn't found)",
+        "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c, asyncwatch.c",
+        reasons=(
+            proved("device-missing", "libibverbs lists no device of that name in this process"),
+        ),
+        made="looking for the device",
+    ),
+    Pattern(
         "pingpong-consequence", "rdma-core examples", "more", "Couldn't",
         "Couldn't connect to remote QP|Couldn't (?:read/write|read) remote address",
         "linux-rdma/rdma-core libibverbs/examples/rc_pingpong.c",
@@ -65,31 +85,19 @@ EXAMPLES = (
         late="yes",
     ),
     Pattern(
-        "rping-event", "rdma-core examples", "told", "cma event RDMA_CM_EVENT_",
-        "cma event RDMA_CM_EVENT_(?:ADDR|ROUTE)_ERROR, error {errno}",
+        "rping-event", "rdma-core examples", "cm", "cma event RDMA_CM_EVENT_",
+        "cma event (?P<cm>RDMA_CM_EVENT_(?:ADDR|ROUTE)_ERROR), error {errno}",
         "linux-rdma/rdma-core librdmacm/examples/rping.c",
-        reasons=(
-            likely("neighbour-unresolved", "nobody answered for the address (error -110)"),
-            likely("route-missing", "there is no route to it, or its net device has no RDMA device (-19)"),
-        ),
     ),
     Pattern(
-        "rping-unreachable", "rdma-core examples", "told", "RDMA_CM_EVENT_",
-        "cma event RDMA_CM_EVENT_(?:UNREACHABLE|CONNECT_ERROR), error {errno}",
+        "rping-unreachable", "rdma-core examples", "cm", "RDMA_CM_EVENT_",
+        "cma event (?P<cm>RDMA_CM_EVENT_(?:UNREACHABLE|CONNECT_ERROR)), error {errno}",
         "linux-rdma/rdma-core librdmacm/examples/rping.c",
-        reasons=(
-            likely("peer-unreachable", "the connection manager's messages were not answered: a firewall on UDP port "
-                                       "4791, or no RDMA there"),
-        ),
     ),
     Pattern(
-        "rping-rejected", "rdma-core examples", "told", "RDMA_CM_EVENT_REJECTED",
-        "cma event RDMA_CM_EVENT_REJECTED, error {errno}",
+        "rping-rejected", "rdma-core examples", "cm", "RDMA_CM_EVENT_REJECTED",
+        "cma event (?P<cm>RDMA_CM_EVENT_REJECTED), error (?:-{errno}|{reject})",
         "linux-rdma/rdma-core librdmacm/examples/rping.c",
-        reasons=(
-            likely("peer-not-ready", "the other end refused: nobody listens at that port (error 8), or its program "
-                                     "said no (28)"),
-        ),
     ),
 )
 
@@ -98,6 +106,11 @@ PYVERBS = (
         "pyverbs-modify", "pyverbs", "modify", "Failed to modify QP",
         r"Failed to modify QP(?: state)?(?: to {goal})?\. Errno: {errno}",
         "linux-rdma/rdma-core pyverbs/qp.pyx; pyverbs_error.py",
+    ),
+    Pattern(
+        "pyverbs-completion", "pyverbs", "completion", "Completion status is",
+        r"Completion status is [A-Z][\w /-]+\. Errno: {status}\b",
+        "linux-rdma/rdma-core tests/utils.py, poll_cq(): the number behind Errno is the status",
     ),
     Pattern(
         "pyverbs-create", "pyverbs", "create", "Errno:",
@@ -118,6 +131,12 @@ PYVERBS = (
 )
 
 LIBRARIES = (
+    Pattern(
+        "mlx5-dump", "libmlx5", "completion", "got completion with error",
+        r"mlx5: \S+: got completion with error:",
+        "linux-rdma/rdma-core providers/mlx5/cq.c, mlx5_parse_cqe(), dump_cqe(); charmplusplus/charm#2532",
+        driver="mlx5",
+    ),
     Pattern(
         "verbs-no-driver", "libibverbs", "told", "no userspace device-specific driver",
         r"no userspace device-specific driver found for /sys/class/infiniband_verbs/(?P<uverbs>uverbs\d+)",

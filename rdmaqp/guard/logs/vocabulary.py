@@ -30,6 +30,10 @@ STATUSES: Mapping[str, WCStatus] = MappingProxyType({
     **{f"IBV_WC_{status.name}": status for status in WCStatus if status},
 })  # fmt: skip
 
+#: Of them, those that other things than completions say too: they count beside a word of the field only.
+DOUBTFUL = (
+    "fatal error", "general error", "response timeout error", "aborted error", "operation aborted", "TM error",
+)  # fmt: skip
 #: UCX's own words for mlx5's syndromes (src/uct/ib/mlx5/ib_mlx5_log.c).
 CQE_TEXTS: Mapping[str, WCStatus] = MappingProxyType({
     "Local length error": _S.LOC_LEN_ERR, "Local QP operation error": _S.LOC_QP_OP_ERR,
@@ -39,6 +43,7 @@ CQE_TEXTS: Mapping[str, WCStatus] = MappingProxyType({
     "Remote access error": _S.REM_ACCESS_ERR, "Remote operation error": _S.REM_OP_ERR, "Remote OP": _S.REM_OP_ERR,
     "Remote access": _S.REM_ACCESS_ERR, "Transport retry count exceeded": _S.RETRY_EXC_ERR,
     "Receive-no-ready retry count exceeded": _S.RNR_RETRY_EXC_ERR, "Remote side aborted": _S.REM_ABORT_ERR,
+    "Receiver-not-ready retry count exceeded": _S.RNR_RETRY_EXC_ERR,
 })  # fmt: skip
 
 #: The syndromes of mlx5's error completions (``enum`` of MLX5_CQE_SYNDROME_*, rdma-core providers/mlx5/mlx5dv.h).
@@ -50,7 +55,7 @@ CQE_SYNDROMES: Mapping[int, WCStatus] = MappingProxyType({
 
 _E = AsyncEventType
 
-#: ``ibv_event_type_str()`` (rdma-core libibverbs/enum_strs.c).
+#: ``ibv_event_type_str()`` (rdma-core libibverbs/enum_strs.c), and the names in ``<infiniband/verbs.h>``.
 EVENTS: Mapping[str, AsyncEventType] = MappingProxyType({
     "CQ error": _E.CQ_ERR, "local work queue catastrophic error": _E.QP_FATAL,
     "invalid request local work queue error": _E.QP_REQ_ERR,
@@ -61,6 +66,25 @@ EVENTS: Mapping[str, AsyncEventType] = MappingProxyType({
     "P_Key change": _E.PKEY_CHANGE, "SM change": _E.SM_CHANGE, "SRQ catastrophic error": _E.SRQ_ERR,
     "SRQ limit reached": _E.SRQ_LIMIT_REACHED, "last WQE reached": _E.QP_LAST_WQE_REACHED,
     "client reregistration": _E.CLIENT_REREGISTER, "GID table change": _E.GID_CHANGE, "WQ fatal": _E.WQ_FATAL,
+    **{f"IBV_EVENT_{event.name}": event for event in _E},
+})  # fmt: skip
+
+#: The events of ``<rdma/rdma_cma.h>`` that tell of a failure.
+CM_FAILURES = (
+    "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_ERROR", "RDMA_CM_EVENT_CONNECT_ERROR",
+    "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL",
+    "RDMA_CM_EVENT_MULTICAST_ERROR",
+)  # fmt: skip
+
+#: ``rdma_reject_msg()`` (Linux drivers/infiniband/core/cm.c, ``ibcm_rej_reason_strs``) -> the number
+#: (``enum ib_cm_rej_reason``; InfiniBand Architecture Specification, volume 1, 12.6.7.2).
+REJECTS: Mapping[str, int] = MappingProxyType({
+    "no QP": 1, "no EEC": 2, "no resources": 3, "timeout": 4, "unsupported": 5, "invalid comm ID": 6,
+    "invalid comm instance": 7, "invalid service ID": 8, "invalid transport type": 9, "stale conn": 10,
+    "RDC not exist": 11, "invalid GID": 12, "invalid LID": 13, "invalid SL": 14, "invalid traffic class": 15,
+    "invalid hop limit": 16, "invalid packet rate": 17, "port CM redirect": 24, "port redirect": 25, "invalid MTU": 26,
+    "insufficient resp resources": 27, "consumer defined": 28, "invalid RNR retry": 29,
+    "duplicate local comm ID": 30, "invalid class version": 31, "invalid flow label": 32,
 })  # fmt: skip
 
 #: A state's name as programs write it -> the state.

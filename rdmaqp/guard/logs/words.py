@@ -12,6 +12,7 @@ from rdmaqp.guard.logs.vocabulary import (
     DRIVER_OF_NAME,
     EVENTS,
     LINK_OF_NAME,
+    REJECTS,
     STATES,
     STATUSES,
 )
@@ -21,14 +22,20 @@ from rdmaqp.model.gid import GID
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: Go's texts of the error numbers: glibc's, in lower case.
+_LOWER = {text.lower(): number for text, number in TEXTS.items()}
 #: mlx5's firmware commands that move a queue pair, and where they lead (``enum`` of MLX5_CMD_OP_* in mlx5_ifc.h).
 _TO = {"RST": QPState.RESET, "INIT": QPState.INIT, "RTR": QPState.RTR, "RTS": QPState.RTS, "SQD": QPState.SQD,
        "ERR": QPState.ERR, "SQERR": QPState.SQE}  # fmt: skip
+#: mlx4's, by number (``MLX4_CMD_RST2INIT_QP`` and the like, Linux include/linux/mlx4/cmd.h).
+_MLX4_TO = {0x19: QPState.INIT, 0x1A: QPState.RTR, 0x1B: QPState.RTS, 0x1C: QPState.RTS, 0x1D: QPState.RTS,
+            0x1E: QPState.ERR, 0x1F: QPState.SQD, 0x20: QPState.RTS, 0x21: QPState.RESET}  # fmt: skip
 #: What mlx5's driver makes of the firmware's statuses (``cmd_status_to_err()``).
 _FIRMWARE = {
     "bad parameter": "EINVAL", "bad resource": "EINVAL", "bad operation": "EINVAL", "bad system state": "EIO",
     "internal error": "EIO", "resource busy": "EBUSY", "exceed limit": "ENOMEM", "bad resource state": "EINVAL",
-    "no resources": "EAGAIN", "limits exceeded": "ENOMEM",
+    "no resources": "EAGAIN", "limits exceeded": "ENOMEM", "bad index": "EINVAL", "bad size": "EINVAL",
+    "bad packet": "EINVAL", "bad QP state": "EINVAL", "bad input length": "EIO", "bad output length": "EIO",
 }  # fmt: skip
 
 
@@ -40,7 +47,10 @@ def read(found: Mapping[str, Any]) -> dict[str, Any]:
         if reader is None or not isinstance(text, str):
             told[name] = text
             continue
-        field, value = reader(text)
+        try:
+            field, value = reader(text)
+        except ValueError:  # what stands where a number should: a log may be cut, or two may be mixed
+            continue
         if value is not None and told.get(field) is None:
             told[field] = value
     return told
@@ -65,7 +75,8 @@ def _errno(text: str) -> tuple[str, int | None]:
 
 
 def _status(text: str) -> tuple[str, int | None]:
-    return "status", int(text) or None
+    number = int(text, 16 if text.startswith("0x") else 10)
+    return "status", WCStatus(number) if number in set(map(int, WCStatus)) - {0} else number or None
 
 
 def _status_text(text: str) -> tuple[str, WCStatus | None]:
@@ -110,6 +121,23 @@ def _op(text: str) -> tuple[str, QPState | None]:
     return "goal", _TO.get(end.strip("_"))
 
 
+#: mlx5's commands by number (Linux include/linux/mlx5/mlx5_ifc.h, ``MLX5_CMD_OP_*``) -> where they lead.
+_MLX5_TO = {
+    0x502: QPState.INIT, 0x503: QPState.RTR, 0x504: QPState.RTS, 0x505: QPState.RTS, 0x506: QPState.RTS,
+    0x507: QPState.ERR, 0x50A: QPState.RESET,
+}  # fmt: skip
+
+
+def _state_number(field: str) -> Callable[[str], tuple[str, QPState | None]]:
+    """A state as the kernel's ``enum ib_qp_state`` counts it, in decimal or (0x) hexadecimal."""
+
+    def reader(text: str) -> tuple[str, QPState | None]:
+        number = int(text, 0 if text.startswith("0x") else 10)
+        return field, QPState(number) if number < len(QPState) else None
+
+    return reader
+
+
 def _firmware(text: str) -> tuple[str, int | None]:
     import errno
 
@@ -118,15 +146,22 @@ def _firmware(text: str) -> tuple[str, int | None]:
 
 
 _READERS: dict[str, Callable[[str], tuple[str, Any]]] = {
-    "errno": _errno, "error": lambda text: ("errno", TEXTS.get(text)), "status": _status, "status_text": _status_text,
+    "errno": _errno, "lower": lambda text: ("errno", _LOWER.get(text)),
+    "error": lambda text: ("errno", TEXTS.get(text)), "status": _status, "status_text": _status_text,
     "cqe": lambda text: ("status", CQE_SYNDROMES.get(int(text, 16))), "vendor": _number("vendor_err"),
     "state": lambda text: ("state", STATES.get(text.upper())), "goal": lambda text: ("goal", STATES.get(text.upper())),
-    "goal_number": lambda text: ("goal", QPState(int(text)) if int(text) < len(QPState) else None), "op": _op,
-    "firmware": _firmware, "gid": _gid("gid"), "peer_gid": _gid("peer_gid"), "qpn": _number("qp_num"),
+    "goal_number": _state_number("goal"), "state_number": _state_number("state"), "op": _op,
+    "hex_op": lambda text: ("goal", _MLX5_TO.get(int(text, 16))),
+    "firmware": _firmware, "mlx4_op": lambda text: ("goal", _MLX4_TO.get(int(text, 16))),
+    "gid": _gid("gid"), "peer_gid": _gid("peer_gid"), "qpn": _number("qp_num"),
     "dest_qpn": _number("dest_qp_num"),
     "index": lambda text: ("gid_index", None if text.startswith("-") else int(text)),
     "port": _number("port"), "length": _number("length"), "access": _number("access"), "memlock": _number("memlock"),
+    "memlock_kb": lambda text: ("memlock", int(text) * 1024),
     "type": _type, "link": _link, "event": lambda text: ("event", EVENTS.get(text)),
     "driver": lambda text: ("driver", text if text in DRIVERS else ALIASES.get(text)),
     "syndrome": lambda text: ("syndrome", int(text, 16)),
+    "reject": lambda text: ("reject", int(text) or None), "reject_text": lambda text: ("reject", REJECTS.get(text)),
+    "hex_status": lambda text: ("status", CQE_SYNDROMES.get(int(text, 16))),
+    "hex_vendor": lambda text: ("vendor_err", int(text, 16)), "hex_qpn": lambda text: ("qp_num", int(text, 16)),
 }  # fmt: skip
