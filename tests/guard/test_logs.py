@@ -264,3 +264,8 @@ def test_the_table_of_error_numbers_is_linuxs() -> None:
 def test_gids_as_programs_print_them(text: str, expected: str | None) -> None:
     found = gid(text)
     assert (None if found is None else str(found)) == expected
+
+
+def test_each_row_is_a_pattern() -> None:
+    for pattern in PATTERNS:  # compiled when first looked for
+        pattern.match(pattern.has)

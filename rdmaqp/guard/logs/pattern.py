@@ -69,7 +69,7 @@ class Pattern:
     """
 
     __slots__ = (
-        "because", "has", "innocent", "name", "note", "program", "reasons", "regex", "sets", "source", "text", "what",
+        "_regex", "because", "has", "innocent", "name", "note", "program", "reasons", "sets", "source", "text", "what",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +79,7 @@ class Pattern:
     ) -> None:  # fmt: skip
         self.name, self.program, self.what, self.has, self.text, self.source = name, program, what, has, text, source
         self.reasons, self.innocent, self.because, self.note, self.sets = reasons, innocent, because, note, sets
-        self.regex = re.compile(re.sub(r"\{(\w+)\}", _group, text))
+        self._regex: re.Pattern[str] | None = None
 
     def __repr__(self) -> str:
         return f"<Pattern {self.name}>"
@@ -88,7 +88,9 @@ class Pattern:
         """What *line* holds, as text; ``None`` where it is not this message."""
         if self.has not in line:
             return None
-        found = self.regex.search(line)
+        if self._regex is None:  # a log tells of few of the hundreds of messages: only theirs are compiled
+            self._regex = re.compile(re.sub(r"\{(\w+)\}", _group, self.text))
+        found = self._regex.search(line)
         if found is None:
             return None
         return self.sets | {

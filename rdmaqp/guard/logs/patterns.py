@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import compress
+from typing import TYPE_CHECKING
 
 from rdmaqp.guard.logs import (
     rows_any,
@@ -18,6 +20,11 @@ from rdmaqp.guard.logs import (
     rows_rdma_core,
     rows_ucx,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rdmaqp.guard.logs.pattern import Pattern
 
 #: Messages of one program each.
 SPECIAL = (
@@ -40,12 +47,20 @@ def _least(words: set[str]) -> tuple[str, ...]:
     return tuple(sorted(word for word in words if not any(other in word for other in words - {word})))
 
 
+_HAS = tuple(pattern.has for pattern in PATTERNS)
+_SPECIAL_HAS = _HAS[: len(SPECIAL)]
 _WORDS = _least({*_NAMES, *_STATUS, *(pattern.has for pattern in PATTERNS if pattern.has)})
 
 
 def may_matter(line: str) -> bool:
     """Whether *line* may be one of the messages, or tell of a failure of RDMA: most of a log is neither."""
     return any(map(line.__contains__, _WORDS))
+
+
+def all_in(line: str, *, of_programs: bool = False) -> Iterator[Pattern]:
+    """The messages whose word *line* has, in their order; *of_programs* alone: the special ones."""
+    patterns, words = (SPECIAL, _SPECIAL_HAS) if of_programs else (PATTERNS, _HAS)
+    return compress(patterns, map(line.__contains__, words))  # two hundred looks: in C
 
 
 _ABOUT = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.guard.logs.dumps import Dump
-from rdmaqp.guard.logs.patterns import PATTERNS, SPECIAL, is_suspect, may_matter
+from rdmaqp.guard.logs.patterns import SPECIAL, all_in, is_suspect, may_matter
 from rdmaqp.guard.logs.words import read
 from rdmaqp.model.enums import WCStatus
 
@@ -136,7 +136,7 @@ class Reader:
         raw = _COLOURS.sub("", raw)
         line = raw.rstrip()
         self._done(self._number - _NEAR)
-        if may_matter(line) and self._known(line, PATTERNS, raw):
+        if may_matter(line) and self._known(line, raw=raw):
             self._let_go()
             if self._whole is not None and self._whole.pattern not in SPECIAL:
                 self._pieces, self._weak = [raw], self._whole.failure  # with the next line it may be a program's own
@@ -148,9 +148,9 @@ class Reader:
                 self._unknown(raw, line)
         return self._in_order()
 
-    def _known(self, line: str, patterns: tuple[Pattern, ...], raw: str = "") -> bool:
-        """Take *line* where one of *patterns* knows it."""
-        for pattern in patterns:
+    def _known(self, line: str, *, raw: str = "", of_programs: bool = False) -> bool:
+        """Take *line* where it is one of the messages, or one of a program's own."""
+        for pattern in all_in(line, of_programs=of_programs):
             found = pattern.match(line)
             if found is not None:
                 failure = self._take(pattern, read(found), line)
@@ -198,10 +198,10 @@ class Reader:
             return False
         for glue in ("", " "):
             whole = glue.join([*self._pieces, raw])[:_LONGEST]
-            if any(pattern.match(part) for part in self._pieces[1:] for pattern in SPECIAL):
+            if any(pattern.match(part) for part in self._pieces[1:] for pattern in all_in(part, of_programs=True)):
                 return False
             weak = next((key for key, each in self._open.items() if each is self._weak), None)
-            if self._known(whole.rstrip(), SPECIAL):
+            if self._known(whole.rstrip(), of_programs=True):
                 if weak is not None and self._open.get(weak) is self._weak:
                     del self._open[weak]
                 self._pieces, self._held = [], []
