@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp import __version__
 from rdmaqp.cli.failing import Parser, show, wants_json
+from rdmaqp.cli.streams import reopen_closed
 from rdmaqp.errors import RdmaqpError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run(argv: Sequence[str]) -> int:
     Without a command it says what there is, and that is wrong usage still: a script that has lost its arguments must
     not go on as if something had been done.
     """
+    reopen_closed()
     if not argv:
         parser().print_help(sys.stderr)
         return 2

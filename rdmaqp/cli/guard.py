@@ -17,6 +17,10 @@ from rdmaqp.preload.judge import Judge
 from rdmaqp.preload.server import Server
 from rdmaqp.preload.trace import TraceFile
 
+#: argparse would show the program as "...".
+USAGE = """rdmaqp guard [--report | --enforce] [--trace FILE [--redact]] [--quiet] [--deadline SECONDS]
+                    [--no-audit] [--] PROGRAM ARGUMENTS..."""
+
 DESCRIPTION = """Runs PROGRAM unchanged and says, on standard error, what is wrong with the queue pairs of it and of all
 processes that it starts: each modify call is judged before it is made, and explained where it fails. The exit status
 is PROGRAM's own (128 + n where signal n ended it); 127 it is not there, 126 it cannot be run, 1 it cannot be
@@ -34,8 +38,9 @@ A process that already runs cannot be attached to."""
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
     parser = subparsers.add_parser(
-        "guard", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+        "guard", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=USAGE,
+    )  # fmt: skip
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--report", action="store_true", help="tell, and let everything through (the default)")
     mode.add_argument("--enforce", action="store_true",
@@ -50,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         help="do without LD_AUDIT, which valgrind stumbles over at the program's end; look-ups on a "
                         "handle (dlsym, dlvsym) are then not seen")
     # REMAINDER takes everything behind the first word of the command, its options included.
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- PROGRAM...")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGUMENTS", help="any program that is linked with libibverbs, or loads it; a script; mpirun")
     parser.set_defaults(run=run, parser=parser)
 
 

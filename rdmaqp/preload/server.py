@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import selectors
 import socket
 from pathlib import Path
@@ -27,19 +28,31 @@ class Server:
     """
 
     def __init__(self, folder: Path, judge: Judge) -> None:
-        self.path = folder / "guard"
+        self.path = folder / secrets.token_urlsafe(9)
         self.problem = ""
         self._judge = judge
         self._of: dict[socket.socket, Process | None] = {}
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.settimeout(0)
-        self._listener.bind(str(self.path))
+        self._open_to_all(folder)
         self._listener.listen(_BACKLOG)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._alarm, self._bell = socket.socketpair()
         self._ended = False
         self._selector.register(self._alarm, selectors.EVENT_READ, self._end)
+
+    def _open_to_all(self, folder: Path) -> None:
+        """Bind it where every user's process may call who knows its name, which stands in the program's environment.
+
+        A program may become another user (setpriv, su, a service). All users see the name that a socket was bound by
+        (/proc/net/unix), but not that to which it was renamed, nor what is in the folder.
+        """
+        first = folder / "guard"
+        self._listener.bind(str(first))
+        first.chmod(0o666)
+        first.rename(self.path)
+        folder.chmod(0o711)
 
     def ended(self) -> None:
         """Say, from another thread, that the program has ended: serve what has been sent, and return."""

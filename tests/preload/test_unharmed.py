@@ -139,7 +139,7 @@ def test_signals_are_passed_on(number: int, programs: Path, null_device: NullDev
         (["--deadline", "0", "--", "true"], 2, "no number of seconds"),
         (["--report", "--enforce", "--", "true"], 2, "not allowed with"),
         (["--", "no-such-program-here"], 127, "there is no such program"),
-        (["--", "/etc/passwd"], 126, "it is no program"),
+        (["--", "/etc/passwd"], 126, "it may not be run"),
         (["--trace", "/nowhere/at/all", "--", "true"], 2, "/nowhere/at/all: No such file"),
     ],
 )

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum rdmaqp_kind {
-	RDMAQP_HELLO = 1, /* a process has loaded the shim, or begins to talk */
+	RDMAQP_HELLO = 1, /* a process has loaded the shim, or is going to talk on this connection */
 	RDMAQP_CALL,	  /* ibv_modify_qp is about to be called; a verdict is waited for */
 	RDMAQP_RESULT,	  /* it has returned */
 	RDMAQP_DESTROY,	  /* ibv_destroy_qp has returned */
