@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from rdmaqp.verbs.device import Context
 
-DESCRIPTION = "Shows what ibv_devinfo does, in one table, and the address that would be picked on each port, with the reason."
+DESCRIPTION = """Shows the devices and their ports in one table, as ibv_devinfo does on pages, and the address that
+would be picked on each port, with the reason."""
 
 #: ``active_width`` and ``active_speed`` codes of the specification: lanes, and Gbit/s a lane.
 _LANES = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}

@@ -55,7 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         help="do without LD_AUDIT, which valgrind stumbles over at the program's end; look-ups on a "
                         "handle (dlsym, dlvsym) are then not seen")
     # REMAINDER takes everything behind the first word of the command, its options included.
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGUMENTS", help="any program that is linked with libibverbs, or loads it; a script; mpirun")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGUMENTS",
+                        help="a program that is linked with libibverbs or loads it; a script, mpirun, …")
     parser.set_defaults(run=run, parser=parser)
 
 

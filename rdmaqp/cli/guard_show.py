@@ -10,6 +10,7 @@ from rich.text import Text
 from rdmaqp.cli.console import err
 from rdmaqp.cli.report import report_text
 from rdmaqp.errors import errno_name
+from rdmaqp.host import sysfs
 from rdmaqp.model.enums import QPState
 from rdmaqp.preload.ends import disagreements
 
@@ -102,7 +103,8 @@ def summary(judge: Judge, problem: str) -> None:
 def _nothing(judge: Judge) -> str:
     if not judge.processes:
         return "no process loaded the shim: it was not watched (a static or setuid program, or another loader?)"
-    return f"no queue pair was modified by ibv_modify_qp in {_count(len(judge.processes), 'process', 'es')}"
+    said = f"no queue pair was modified by ibv_modify_qp in {_count(len(judge.processes), 'process', 'es')}"
+    return said if sysfs.names() else f"{said}; there is no RDMA device here (rdmaqp doctor; rdmaqp lab run -- …)"
 
 
 def _count(number: int, what: str, plural: str = "s") -> str:
@@ -163,8 +165,13 @@ def _disagreements(judge: Judge) -> Iterator[Text]:
         for finding in findings:
             yield Text.assemble(
                 ("peers   ", _COLOURS.get(finding.severity, "")),
-                f"{ours} and QP {theirs.number:#x}, {theirs.process}: {finding.one_line()}",
+                f"{_ends(ours, theirs)}: {finding.one_line()}",
             )
+
+
+def _ends(ours: QueuePair, theirs: QueuePair) -> str:
+    own = "" if ours.process is theirs.process else f" ({ours.process})"
+    return f"QP {ours.number:#x}{own} and QP {theirs.number:#x} ({theirs.process})"
 
 
 def _left(judge: Judge) -> Iterator[Text]:

@@ -90,8 +90,12 @@ def _unchecked(scene: Scene, sheet: Sheet, number: int) -> None:
 def _rule_out(scene: Scene, sheet: Sheet, number: int) -> None:
     """What cannot be the reason that a modify call was refused with this number."""
     name = errno_name(number)
-    sheet.rule_out(("psn",), "no kernel refuses a packet number: it is cut to 24 bits")
-    sheet.rule_out(("dest_qp_num",), "only the peer knows its numbers: nobody compares it here")
+    # The number is innocent; where its bit is too few or too many, "not dest_qp_num" would be taken for the contrary.
+    bits = {finding.field for finding in scene.report.errors if finding.rule.startswith("mask-")}
+    if not bits & {"rq_psn", "sq_psn"}:
+        sheet.rule_out(("psn",), "no kernel refuses a packet number: it is cut to 24 bits")
+    if "dest_qp_num" not in bits:
+        sheet.rule_out(("dest_qp_num",), "only the peer knows its numbers: nobody compares it here")
     if scene.roce or scene.iwarp:
         sheet.rule_out(("lid",), "this port has no LIDs")
     if number not in OF_ADDRESS:

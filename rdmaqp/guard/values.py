@@ -22,7 +22,7 @@ from rdmaqp.model.attributes import (
     as_int,
     enum_value,
 )
-from rdmaqp.model.enums import MTU, AccessFlag, MigState, QPState, mtu_bytes
+from rdmaqp.model.enums import MTU, AccessFlag, MigState, QPState, mtu_bytes, mtu_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,9 +120,16 @@ def _enum(case: Case, field: Field, value: Any) -> int | None:
         if number is not None and number > 0xFF:
             why += f"; libibverbs would cut it to {number & 0xFF}"
         case.report.find("value-enum", field.name, f"{_word(value)} {why}", given=value,
-                         allowed="1…5 (256…4096 bytes)" if abi_mtu else field.allowed)
+                         allowed="1…5 (256…4096 bytes)" if abi_mtu else field.allowed,
+                         fix=_mtu_of_bytes(number) if abi_mtu else None)
         return None
     return mtu_bytes(known) if field.name == "path_mtu" else known
+
+
+def _mtu_of_bytes(number: int | None) -> str | None:
+    """The constant for who has written the bytes where C takes a number from 1 to 5."""
+    code = None if number is None else mtu_code(number)
+    return None if code is None else f"path_mtu={code}, IBV_MTU_{number}"
 
 
 def _access(report: Report, name: str, number: int) -> None:

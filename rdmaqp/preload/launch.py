@@ -63,7 +63,8 @@ def find(program: str) -> Path:
     if found is not None:
         return Path(found)
     if "/" in program and Path(program).exists():
-        raise LaunchError(f"{program}: {'it is a directory' if Path(program).is_dir() else 'it may not be run (chmod +x)'}", 126)
+        why = "it is a directory" if Path(program).is_dir() else "it may not be run (chmod +x)"
+        raise LaunchError(f"{program}: {why}", 126)
     raise LaunchError(f"{program}: there is no such program", 127)
 
 

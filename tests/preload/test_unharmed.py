@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,10 @@ from preload.conftest import compiled
 from preload.mistakes import GID, ROCE
 from preload.watching import PATIENCE, serving, watch
 from rdmaqp import cli
+from rdmaqp.cli.guard_show import Teller
 from rdmaqp.preload import launch
+from rdmaqp.preload.judge import Judge
+from rdmaqp.preload.server import Server
 from stub import NullDevice
 
 RDMAQP = [sys.executable, "-m", "rdmaqp"]
@@ -101,6 +106,60 @@ def test_the_trace_and_check(programs: Path, null_device: NullDevice, tmp_path: 
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("3 requests: 3 pass, 0 warn, 0 refused\n")
+
+
+def test_a_path_is_run_as_it_was_written(tmp_path: Path, null_device: NullDevice) -> None:
+    script = tmp_path / "true"  # a name that is in PATH, too
+    script.write_text('#!/bin/sh\necho "$0" "$@"\n')
+    script.chmod(0o755)
+    for folder, word in ((tmp_path, "./true"), (tmp_path.parent, f"{tmp_path.name}/true"), (tmp_path, str(script))):
+        words = [*GUARD, "--quiet", "--", word, "one"]
+        own = null_device.environment() | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(words, cwd=folder, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{word} one\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("echo\n", "a script without a first line"), ("#!/no/such/shell\n", "the interpreter or loader that it names")],
+)
+def test_why_the_kernel_does_not_run_it(text: str, said: str, tmp_path: Path, null_device: NullDevice) -> None:
+    script = tmp_path / "script"
+    script.write_text(text)
+    script.chmod(0o755)
+    done = guard(null_device, "--", script)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert done.stderr.startswith(f"rdmaqp: {script}: ")
+    assert said in done.stderr
+
+
+def test_a_stream_that_is_closed_is_closed_for_the_program_too(null_device: NullDevice) -> None:
+    look = 'for n in 0 1 2; do [ -e /dev/fd/$n ] || printf "%s " $n >&9; done'
+    for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
+        line = f'exec 9>&1; exec "$@" {closed}'
+        words = ["sh", "-c", line, "sh", *GUARD, "--", "sh", "-c", look]
+        done = subprocess.run(words, env=null_device.environment(), capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stdout.split()) == (0, [word[0] for word in closed.split()])
+
+
+def test_who_has_become_another_user_reaches_the_judge_by_a_name_that_nobody_is_told(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    with tempfile.TemporaryDirectory() as name:  # tmp_path is closed to others
+        server = Server(Path(name), Judge(Teller(enforce=False)))
+        try:
+            child = os.fork()
+            if not child:
+                os.setgid(65534)
+                os.setuid(65534)
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+                    os._exit(line.connect_ex(str(server.path)) or 10 * (os.access(name, os.R_OK)))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            bound = Path("/proc/net/unix").read_text()
+            assert f"{name}/guard" in bound
+            assert server.path.name not in bound
+        finally:
+            server.close()
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -183,6 +185,16 @@ bool line_send(const void *record, size_t size)
 	}
 	give_up();
 	return false;
+}
+
+bool line_netdev(uint32_t index, char *name)
+{
+	struct ifreq asked = { .ifr_ifindex = (int)index };
+
+	if (ioctl(line, SIOCGIFNAME, &asked)) /* any socket answers */
+		return false;
+	memcpy(name, asked.ifr_name, IF_NAMESIZE);
+	return true;
 }
 
 bool line_is_refused(uint32_t number)

@@ -79,11 +79,13 @@ struct rdmaqp_call {
 	char device[64], provider[64], module[256], symbol[128];
 };
 
+#define RDMAQP_NOT_ASKED "/" /* no net device has such a name */
+
 /* So many as gid_count says stand behind a call. */
 struct rdmaqp_gid {
 	uint8_t gid[16];
 	uint32_t index, type, ifindex;
-	char netdev[16]; /* "" where there is none in the program's network namespace */
+	char netdev[16]; /* "" where there is none in the program's network namespace; or RDMAQP_NOT_ASKED */
 };
 
 struct rdmaqp_result {

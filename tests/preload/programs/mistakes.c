@@ -3,15 +3,20 @@
  *
  *   mistakes GID_INDEX [NAME…]     all of them without names; "none" is the way without a mistake, "peers" two queue
  *                                  pairs that lead to each other and do not agree; "threads", only where it is asked
- *                                  for, the way without a mistake in 64 threads at once
+ *                                  for, the way without a mistake in 64 threads at once; "crowded" and "jailed",
+ *                                  likewise: what follows is done without room for another descriptor, in a chroot
  *
  * Of each it prints its name, the queue pair's number, and what the last call returned.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -181,6 +186,20 @@ static void threads(void)
 	printf("threads 0 %d\n", error);
 }
 
+static void crowded(void)
+{
+	struct rlimit none = { 0, 0 };
+
+	if (setrlimit(RLIMIT_NOFILE, &none) || open("/dev/null", O_RDONLY) >= 0)
+		exit(3);
+}
+
+static void jailed(void)
+{
+	if (chroot("/proc/self/fdinfo") || chdir("/") || !access("/tmp", F_OK))
+		exit(4);
+}
+
 static int is_asked_for(const char *name, int argc, char **argv)
 {
 	int i;
@@ -202,6 +221,10 @@ int main(int argc, char **argv)
 	cq = pd ? ibv_create_cq(context, 4, NULL, NULL, 0) : NULL;
 	if (!cq || ibv_query_gid(context, 1, gid_index, &gid))
 		return 2;
+	if (argc > 2 && is_asked_for("crowded", argc, argv))
+		crowded();
+	if (argc > 2 && is_asked_for("jailed", argc, argv))
+		jailed();
 	for (i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
 		if (is_asked_for(mistakes[i].name, argc, argv))
 			try(&mistakes[i]);
