@@ -62,6 +62,7 @@ class QueuePair:
         goals: the states that they led to, one that was not left once.
         port_num, pkey_index: what INIT bound it to, where that was seen.
         calls: the requests that led to INIT, RTR and RTS, since it was last in RESET.
+        refused: where the calls that were not made were to lead.
         destroyed: whether ``ibv_destroy_qp`` was called for it.
     """
 
@@ -75,6 +76,7 @@ class QueuePair:
     port_num: int | None = None
     pkey_index: int | None = None
     calls: dict[QPState, Request] = field(default_factory=dict)
+    refused: list[QPState | None] = field(default_factory=list)
     destroyed: bool = False
 
     def __str__(self) -> str:
