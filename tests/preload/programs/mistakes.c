@@ -196,7 +196,7 @@ static void crowded(void)
 
 static void jailed(void)
 {
-	if (chroot("/proc/self/fdinfo") || chdir("/") || !access("/tmp", F_OK))
+	if (chroot("/dev") || chdir("/") || !access("/tmp", F_OK))
 		exit(4);
 }
 
