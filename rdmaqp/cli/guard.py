@@ -100,7 +100,12 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
         variables = launch.environment(os.environ, server.path, args.deadline, audit=audit)
         child = launch.start(program, words, variables)
         launch.pass_on(child, server.ended)
-        server.serve()
+        try:
+            server.serve()
+        except Exception as error:  # whatever it is: the program goes on, and its status is ours
+            server.problem = server.problem or f"please report it: {type(error).__name__}: {error}"
+            server.close()
+            child.wait()
     if not args.quiet:
         summary(judge, server.problem)
     return launch.status_of(child)

@@ -78,6 +78,8 @@ def summary(judge: Judge, problem: str) -> None:
     if problem:
         _say(("warning", "bold yellow"), f": a process may have gone on unwatched, for something went wrong: {problem}")
     if not judge.pairs:
+        if problem and not judge.processes:
+            return
         _say(_nothing(judge))
         return
     users = {pair.process for pair in judge.pairs}

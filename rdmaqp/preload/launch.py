@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -183,18 +184,27 @@ def environment(own: Mapping[str, str], path: Path, deadline: float, *, audit: b
 
 
 def start(file: Path, words: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it with our descriptors, terminal and process group. Signals wait from here on (:func:`pass_on`).
+    """Start it with our descriptors, terminal, process group and limits. Signals wait from here on (:func:`pass_on`).
+
+    We may open as many descriptors as can be from here on, for each of its processes takes one.
 
     Raises:
         LaunchError: the kernel will not run it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def restore() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
     try:
         return subprocess.Popen(
             # A path is handed over as it was written: "./" tells execvpe() not to look for it, and is a script's $0.
             list(words), executable=words[0] if "/" in words[0] else file, env=dict(variables), close_fds=False,
             # Nothing else runs in this process yet, so that there is no lock that could be held.
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+            preexec_fn=restore,
         )
     except OSError as error:
         why = _WHY_NOT.get(error.errno or 0) or error.strerror

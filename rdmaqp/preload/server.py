@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import secrets
 import selectors
 import socket
@@ -38,6 +39,7 @@ class Server:
         self._open_to_all(folder)
         self._listener.listen(_BACKLOG)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._spare = socket.socket(socket.AF_UNIX)
         self._alarm, self._bell = socket.socketpair()
         self._ended = False
         self._selector.register(self._alarm, selectors.EVENT_READ, self._end)
@@ -75,7 +77,7 @@ class Server:
         for connection in list(self._of):
             self._hang_up(connection)
         self._selector.close()
-        for sock in (self._listener, self._alarm, self._bell):
+        for sock in (self._listener, self._spare, self._alarm, self._bell):
             sock.close()
         self.path.unlink(missing_ok=True)
 
@@ -88,10 +90,25 @@ class Server:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
             while True:
-                connection, _ = listener.accept()
+                try:
+                    connection, _ = listener.accept()
+                except OSError as error:
+                    if error.errno not in (errno.EMFILE, errno.ENFILE):
+                        raise
+                    self._turn_away(listener, error)
+                    continue
                 connection.settimeout(0)
                 self._of[connection] = None
                 self._selector.register(connection, selectors.EVENT_READ, self._read)
+
+    def _turn_away(self, listener: socket.socket, error: OSError) -> None:
+        """Hang up on who waits, by the descriptor kept for that: it would wait for the whole deadline otherwise."""
+        self._spare.close()
+        try:
+            listener.accept()[0].close()  # where nobody waits after all, BlockingIOError
+            self._note(f"{error.strerror}, for more than {len(self._of)} processes came at once (ulimit -Hn)")
+        finally:
+            self._spare = socket.socket(socket.AF_UNIX)
 
     def _read(self, connection: socket.socket) -> None:
         try:

@@ -26,6 +26,10 @@ from rdmaqp.preload.server import Server
 from stub import NullDevice
 
 RDMAQP = [sys.executable, "-m", "rdmaqp"]
+#: Of a shell: end the processes in $all once each has brought its queue pair up, which the null device's log tells.
+UNTIL_ALL = (
+    'until [ "$(grep -c ibv_modify_qp "$RDMAQP_STUB_LOG")" -ge 120 ]; do sleep 0.2; done; sleep 1; kill $all; wait'
+)
 #: The machine may stall for longer than the usual deadline.
 GUARD = [*RDMAQP, "guard", "--deadline", "60"]
 
@@ -168,6 +172,39 @@ def test_who_has_become_another_user_reaches_the_judge_by_a_name_that_nobody_is_
 )
 def test_its_end_is_the_programs(words: list[str], status: int, programs: Path, null_device: NullDevice) -> None:
     assert guard(null_device, "--quiet", "--", programs / "linked", *words).returncode == status
+
+
+@pytest.mark.parametrize("which", ["H", "S"])
+def test_more_processes_than_descriptors(which: str, programs: Path, null_device: NullDevice) -> None:
+    """With the soft limit we help ourselves, and the program keeps it; with the hard one, nobody waits for nothing."""
+    loop = f'for i in $(seq 40); do {programs / "linked"} wait & all="$all $!"; done'
+    inner = f"ulimit -Sn; {loop}; {UNTIL_ALL}; exit 5"
+    outer = 'ulimit -n 30; exec "$@"' if which == "H" else 'ulimit -Sn 30; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", outer, "sh", *GUARD, "--", "sh", "-c", inner], env=null_device.environment(), capture_output=True,
+        text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5
+    assert done.stdout.split() == ["30"] + 40 * ["waiting"]
+    assert len(null_device.calls("ibv_modify_qp")) == 40 * 3
+    if which == "S":
+        assert "40 queue pairs in 40 processes, 120 modify calls: 0 failed, 0 refused" in done.stderr
+    else:
+        assert "Too many open files, for more than" in done.stderr
+
+
+def test_a_judge_that_breaks_does_not_break_the_program(null_device: NullDevice) -> None:
+    code = (
+        "import sys\n"
+        "from rdmaqp import cli\n"
+        "from rdmaqp.preload.server import Server\n"
+        "def breaks(self): raise RuntimeError('something')\n"
+        "Server.serve = breaks\n"
+        "sys.exit(cli.run(['guard', '--', 'sh', '-c', 'sleep 1; echo all of it; exit 7']))\n"
+    )
+    done = null_device.python(code)
+    assert (done.returncode, done.stdout) == (7, "all of it\n")
+    assert "please report it: RuntimeError: something" in done.stderr
 
 
 @pytest.fixture
