@@ -55,7 +55,7 @@ def request_of(call: Call, slots: bytes, known: QueuePair) -> Request:
         qp=_queue_pair(call, known), attr=attr, mask=call.mask, units="abi", device=_device(call), port=_port(call),
         gids=gids, gids_complete=bool(call.answers & _HAS_GIDS),
         pkeys={call.pkey_index: call.pkey} if call.answers & _HAS_PKEY else {},
-        process=process.facts(pid=call.head.pid) if call.mask & _QKEY else _NO_PROCESS,
+        process=process.facts(pid=known.process.pid) if call.mask & _QKEY else _NO_PROCESS,
         kernel=process.kernel_release(),
     )  # fmt: skip
 

@@ -127,7 +127,9 @@ class Judge:
         if self._ignore:
             report.findings[:] = [finding for finding in report.findings if finding.rule not in self._ignore]
         refused = self._enforce and report.refused
-        judged = Judged(pair, record.head.tid, _caller(record), request, report, refused)
+        # The numbers in the record are of the program's PID namespace.
+        tid = process.pid if record.head.tid == record.head.pid else record.head.tid
+        judged = Judged(pair, tid, _caller(record), request, report, refused)
         if report.verdict != "pass":
             self._later.append(lambda: self._tell(judged))
         if refused:

@@ -7,6 +7,7 @@ import errno
 import secrets
 import selectors
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,6 +142,7 @@ class Server:
     def _take(self, connection: socket.socket, data: bytes) -> None:
         record, judge, process = wire.read(data), self._judge, self._of[connection]
         if isinstance(record, Hello):
+            record.head.pid = _peer_pid(connection) or record.head.pid
             found = judge.hello(record)
             self._of[connection] = found if record.stays else None  # the others only say that they are there
         elif process is None:
@@ -168,6 +170,11 @@ class Server:
         # One that has lost its descriptor has opened another before this one was seen to be closed.
         if process is not None and process not in self._of.values():
             self._judge.gone(process, why)
+
+
+def _peer_pid(connection: socket.socket) -> int:
+    """The process as this PID namespace numbers it: in another, each container's first process is 1. 0: not there."""
+    return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
 
 
 def _is_alive(pid: int) -> bool:

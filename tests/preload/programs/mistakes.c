@@ -71,6 +71,7 @@ static struct call init, rtr, rts;
 
 static void none(void) {}
 static void init_left_out(void) { init.mask = 0; }
+static void rtr_left_out(void) { rtr.mask = 0; }
 static void no_min_rnr_timer(void) { rtr.mask &= ~IBV_QP_MIN_RNR_TIMER; }
 static void sq_psn_at_rtr(void) { rtr.mask |= IBV_QP_SQ_PSN; }
 static void mtu_in_bytes(void) { rtr.attr.path_mtu = 1024; }
@@ -99,8 +100,8 @@ static const struct mistake {
 	void (*make)(void);
 } mistakes[] = {
 #define MISTAKE(name) { #name, name }
-	MISTAKE(none), MISTAKE(init_left_out), MISTAKE(no_min_rnr_timer), MISTAKE(sq_psn_at_rtr), MISTAKE(mtu_in_bytes),
-	MISTAKE(mtu_over_active), MISTAKE(no_grh), MISTAKE(empty_gid), MISTAKE(zero_dgid), MISTAKE(other_family),
+	MISTAKE(none), MISTAKE(init_left_out), MISTAKE(rtr_left_out), MISTAKE(no_min_rnr_timer),
+	MISTAKE(sq_psn_at_rtr), MISTAKE(mtu_in_bytes), MISTAKE(mtu_over_active), MISTAKE(no_grh), MISTAKE(empty_gid), MISTAKE(zero_dgid), MISTAKE(other_family),
 	MISTAKE(no_such_port), MISTAKE(other_port), MISTAKE(reserved_qpn), MISTAKE(psn_of_25_bits),
 	MISTAKE(too_many_reads), MISTAKE(timeout_32), MISTAKE(retry_cnt_8), MISTAKE(no_timeout), MISTAKE(false_state),
 };
