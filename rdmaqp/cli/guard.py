@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -82,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
     except launch.LaunchError as error:
         print(f"rdmaqp: {error}", file=sys.stderr)
         return error.status
+    except OSError as error:  # no room for the socket's folder, no descriptor
+        print(f"rdmaqp: {words[0]} cannot be watched, and was not started: {error}", file=sys.stderr)
+        return 1
 
 
 def _watch(args: argparse.Namespace, words: list[str]) -> int:
@@ -90,7 +93,9 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
     with ExitStack() as stack:
         trace = None
         if args.trace is not None:
-            trace = TraceFile(stack.enter_context(_opened(args.trace)), redact=args.redact)
+            file = _opened(args.trace)
+            stack.callback(_close, file)
+            trace = TraceFile(file, redact=args.redact)
         teller = Teller(enforce=args.enforce)
         judge = Judge(teller, enforce=args.enforce, ignore=_ignored(), trace=trace)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaqp-guard-", dir=_place()))
@@ -106,9 +111,16 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
             server.problem = server.problem or f"please report it: {type(error).__name__}: {error}"
             server.close()
             child.wait()
+    if trace is not None and trace.problem:
+        print(f"rdmaqp guard: warning: the trace {args.trace} is not whole: {trace.problem}", file=sys.stderr)
     if not args.quiet:
         summary(judge, server.problem)
     return launch.status_of(child)
+
+
+def _close(file: IO[str]) -> None:
+    with suppress(OSError):  # what could not be written is tried once more
+        file.close()
 
 
 def _place() -> str:

@@ -193,6 +193,26 @@ def test_more_processes_than_descriptors(which: str, programs: Path, null_device
         assert "Too many open files, for more than" in done.stderr
 
 
+def test_a_trace_that_cannot_be_written(programs: Path, null_device: NullDevice) -> None:
+    done = guard(null_device, "--quiet", "--trace", "/dev/full", "--enforce", "--", programs / "linked", "status", "7")
+    assert (done.returncode, done.stdout) == (7, "")
+    assert done.stderr == (
+        "rdmaqp guard: warning: the trace /dev/full is not whole: it ends at call 1: No space left on device\n"
+    )
+
+
+def test_no_place_for_the_socket(null_device: NullDevice, tmp_path: Path) -> None:
+    code = (
+        "import sys, tempfile\n"
+        "from rdmaqp import cli\n"
+        "tempfile.tempdir = sys.argv[1]\n"
+        "sys.exit(cli.run(['guard', '--', 'echo', 'hello']))\n"
+    )
+    done = null_device.run([sys.executable, "-c", code, tmp_path / "gone"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("rdmaqp: echo cannot be watched, and was not started: ")
+
+
 def test_a_judge_that_breaks_does_not_break_the_program(null_device: NullDevice) -> None:
     code = (
         "import sys\n"
