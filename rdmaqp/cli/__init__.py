@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from importlib import import_module
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp import __version__
 from rdmaqp.cli.failing import Parser, show, wants_json
+from rdmaqp.cli.streams import leave_nothing_unwritten, reopen_closed
 from rdmaqp.errors import RdmaqpError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def run(argv: Sequence[str]) -> int:
     Without a command it says what there is, and that is wrong usage still: a script that has lost its arguments must
     not go on as if something had been done.
     """
+    reopen_closed()
     if not argv:
         parser().print_help(sys.stderr)
         return 2
@@ -68,17 +69,8 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         print(f"rdmaqp: cannot write to standard output: {error.strerror or error}", file=sys.stderr)
         status = 1
-    _leave_nothing_unwritten()
+    leave_nothing_unwritten()
     return status
-
-
-def _leave_nothing_unwritten() -> None:
-    """What could not be written is still in its buffer: Python would try once more at exit, and change the status."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _command(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``rdmaqp devices``: what ``ibv_devinfo`` users look for, in one table, with the address that would be picked."""
+"""``rdmaqp devices``: the devices and their ports in one table, with the address that would be picked."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from rdmaqp.verbs.device import Context
 
+DESCRIPTION = """Shows the devices and their ports in one table, as ibv_devinfo does on pages, and the address that
+would be picked on each port, with the reason."""
+
 #: ``active_width`` and ``active_speed`` codes of the specification: lanes, and Gbit/s a lane.
 _LANES = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 _GBITS = {1: 2.5, 2: 5, 4: 10, 8: 10, 16: 14, 32: 25, 64: 50, 128: 100}
@@ -27,7 +30,7 @@ _GBITS = {1: 2.5, 2: 5, 4: 10, 8: 10, 16: 14, 32: 25, 64: 50, 128: 100}
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
-    parser = subparsers.add_parser("devices", description=(__doc__ or "").split(": ", 1)[1])
+    parser = subparsers.add_parser("devices", description=DESCRIPTION)
     add_devices(parser)
     parser.add_argument("--json", action="store_true", help="everything, for a program to read")
     parser.set_defaults(run=run)

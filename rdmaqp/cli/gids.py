@@ -1,4 +1,4 @@
-"""``rdmaqp gids``: what ``show_gids`` users look for, with the entry that would be picked, and why."""
+"""``rdmaqp gids``: the GID tables, with the entry that would be picked, and why."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
     from rdmaqp.model.gid import GidEntry
 
+DESCRIPTION = "Shows the GID tables, as show_gids does, and the entry that would be picked, with the reason."
+
 _TYPES = {None: "?", GidType.IB: "IB", GidType.ROCE_V1: "RoCE v1", GidType.ROCE_V2: "RoCE v2"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
-    parser = subparsers.add_parser("gids", description=(__doc__ or "").split(": ", 1)[1])
+    parser = subparsers.add_parser("gids", description=DESCRIPTION)
     add_devices(parser)
     parser.add_argument("--json", action="store_true", help="for a program to read")
     parser.set_defaults(run=run)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +16,10 @@ from rdmaqp.preload import launch
 from rdmaqp.preload.judge import Judge
 from rdmaqp.preload.server import Server
 from rdmaqp.preload.trace import TraceFile
+
+#: argparse would show the program as "...".
+USAGE = """rdmaqp guard [--report | --enforce] [--trace FILE [--redact]] [--quiet] [--deadline SECONDS]
+                    [--no-audit] [--] PROGRAM ARGUMENTS..."""
 
 DESCRIPTION = """Runs PROGRAM unchanged and says, on standard error, what is wrong with the queue pairs of it and of all
 processes that it starts: each modify call is judged before it is made, and explained where it fails. The exit status
@@ -34,8 +38,9 @@ A process that already runs cannot be attached to."""
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command line."""
     parser = subparsers.add_parser(
-        "guard", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+        "guard", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=USAGE,
+    )  # fmt: skip
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--report", action="store_true", help="tell, and let everything through (the default)")
     mode.add_argument("--enforce", action="store_true",
@@ -50,7 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                         help="do without LD_AUDIT, which valgrind stumbles over at the program's end; look-ups on a "
                         "handle (dlsym, dlvsym) are then not seen")
     # REMAINDER takes everything behind the first word of the command, its options included.
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- PROGRAM...")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM ARGUMENTS",
+                        help="a program that is linked with libibverbs or loads it; a script, mpirun, …")
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -76,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
     except launch.LaunchError as error:
         print(f"rdmaqp: {error}", file=sys.stderr)
         return error.status
+    except OSError as error:  # no room for the socket's folder, no descriptor
+        print(f"rdmaqp: {words[0]} cannot be watched, and was not started: {error}", file=sys.stderr)
+        return 1
 
 
 def _watch(args: argparse.Namespace, words: list[str]) -> int:
@@ -84,7 +93,9 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
     with ExitStack() as stack:
         trace = None
         if args.trace is not None:
-            trace = TraceFile(stack.enter_context(_opened(args.trace)), redact=args.redact)
+            file = _opened(args.trace)
+            stack.callback(_close, file)
+            trace = TraceFile(file, redact=args.redact)
         teller = Teller(enforce=args.enforce)
         judge = Judge(teller, enforce=args.enforce, ignore=_ignored(), trace=trace)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaqp-guard-", dir=_place()))
@@ -94,10 +105,22 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
         variables = launch.environment(os.environ, server.path, args.deadline, audit=audit)
         child = launch.start(program, words, variables)
         launch.pass_on(child, server.ended)
-        server.serve()
+        try:
+            server.serve()
+        except Exception as error:  # whatever it is: the program goes on, and its status is ours
+            server.problem = server.problem or f"please report it: {type(error).__name__}: {error}"
+            server.close()
+            child.wait()
+    if trace is not None and trace.problem:
+        print(f"rdmaqp guard: warning: the trace {args.trace} is not whole: {trace.problem}", file=sys.stderr)
     if not args.quiet:
         summary(judge, server.problem)
     return launch.status_of(child)
+
+
+def _close(file: IO[str]) -> None:
+    with suppress(OSError):  # what could not be written is tried once more
+        file.close()
 
 
 def _place() -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from rdmaqp.cli.console import err
+from rdmaqp.cli.guard_pairs import count, rows
 from rdmaqp.cli.report import report_text
-from rdmaqp.errors import errno_name
-from rdmaqp.model.enums import QPState
+from rdmaqp.host import sysfs
 from rdmaqp.preload.ends import disagreements
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from rdmaqp.preload.judge import Judge, Judged
     from rdmaqp.preload.seen import Process, QueuePair
 
-#: So many queue pairs are listed; of the others it is said how many they are.
-_LISTED = 64
-#: So many steps of each.
-_STEPS = 16
 _COLOURS = {"error": "bold red", "warning": "bold yellow"}
 
 
@@ -82,19 +78,18 @@ def summary(judge: Judge, problem: str) -> None:
     if problem:
         _say(("warning", "bold yellow"), f": a process may have gone on unwatched, for something went wrong: {problem}")
     if not judge.pairs:
+        if problem and not judge.processes:
+            return
         _say(_nothing(judge))
         return
     users = {pair.process for pair in judge.pairs}
     counts = [
-        _count(len(judge.pairs), "queue pair"), f"in {_count(len(users), 'process', 'es')}",
-        f"{_count(calls, 'modify call')}: {judge.failure_counts.total()} failed, {judge.refused} refused",
+        count(len(judge.pairs), "queue pair"), f"in {count(len(users), 'process', 'es')}",
+        f"{count(calls, 'modify call')}: {judge.failure_counts.total()} failed, {judge.refused} refused",
     ]  # fmt: skip
     _say(f"{counts[0]} {counts[1]}, {counts[2]}")
-    for pair in judge.pairs[:_LISTED]:
-        for row in _pair(pair):
-            _print(Text(f"  {row}"))
-    if len(judge.pairs) > _LISTED:
-        _print(Text(f"  and {len(judge.pairs) - _LISTED} more"))
+    for row in rows(judge.pairs):
+        _print(Text(f"  {row}"))
     for line in [*_findings(judge), *_failures(judge), *_disagreements(judge), *_left(judge), *_lost(judge)]:
         _print(Text("  ").append_text(line))
 
@@ -102,51 +97,13 @@ def summary(judge: Judge, problem: str) -> None:
 def _nothing(judge: Judge) -> str:
     if not judge.processes:
         return "no process loaded the shim: it was not watched (a static or setuid program, or another loader?)"
-    return f"no queue pair was modified by ibv_modify_qp in {_count(len(judge.processes), 'process', 'es')}"
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{'' if number == 1 else plural}"
-
-
-def _pair(pair: QueuePair) -> Iterator[str]:
-    kind = pair.type.name if pair.type is not None else "?"
-    gid, lid, number = pair.destination()
-    peer = ""
-    if number is not None:
-        where = f" at {gid}" if gid is not None else f" at LID {lid:#x}" if lid else ""
-        peer = f" → QP {number:#x}{where}"
-    yield f"QP {pair.number:#x} {kind} on {pair.device}, {pair.process}{peer}"
-    yield f"    {_path(pair)}{'' if pair.destroyed else '; never destroyed'}"
-
-
-def _path(pair: QueuePair) -> str:
-    """The states that it went through, with how long each call took."""
-    here: QPState | None = None
-    words: list[str] = []
-    for step in pair.steps[:_STEPS]:
-        if step.start is not here or not words:  # the first, or it has moved by itself
-            words.append(("… " if words else "") + _name(step.start))
-        took = f"{step.took_ns / 1e6:.3g} ms"
-        goal = _name(step.goal) if step.goal is not None else "(attributes)"
-        if step.error:
-            words.append(f"→ {goal} failed ({errno_name(step.error)}, {took})")
-            here = step.start
-        else:
-            words.append(f"→ {goal} ({took})")
-            here = step.goal if step.goal is not None else step.start
-    if len(pair.steps) > _STEPS:
-        words.append(f"and {len(pair.steps) - _STEPS} more")
-    return " ".join(words) or "no call returned"
-
-
-def _name(state: QPState | None) -> str:
-    return state.name if state is not None else "?"
+    said = f"no queue pair was modified by ibv_modify_qp in {count(len(judge.processes), 'process', 'es')}"
+    return said if sysfs.names() else f"{said}; there is no RDMA device here (rdmaqp doctor; rdmaqp lab run -- …)"
 
 
 def _findings(judge: Judge) -> Iterator[Text]:
-    for (rule, field, severity), count in sorted(judge.findings.items(), key=lambda item: item[0][2]):
-        yield Text.assemble((f"{severity:8}", _COLOURS[severity]), f"{rule}, {field}: {_count(count, 'time')}")
+    for (rule, field, severity), times in sorted(judge.findings.items(), key=lambda item: item[0][2]):
+        yield Text.assemble((f"{severity:8}", _COLOURS[severity]), f"{rule}, {field}: {count(times, 'time')}")
 
 
 def _failures(judge: Judge) -> Iterator[Text]:
@@ -154,7 +111,7 @@ def _failures(judge: Judge) -> Iterator[Text]:
         causes = [f"{cause.cause} ({cause.standing})" for cause in error.causes if cause.standing != "ruled-out"]
         why = f": {', '.join(causes)}" if causes else ""
         yield Text.assemble(
-            ("failed  ", "bold red"), f"{error.headline()}, {_count(judge.failure_counts[key], 'time')}{why}"
+            ("failed  ", "bold red"), f"{error.headline()}, {count(judge.failure_counts[key], 'time')}{why}"
         )
 
 
@@ -163,15 +120,20 @@ def _disagreements(judge: Judge) -> Iterator[Text]:
         for finding in findings:
             yield Text.assemble(
                 ("peers   ", _COLOURS.get(finding.severity, "")),
-                f"{ours} and QP {theirs.number:#x}, {theirs.process}: {finding.one_line()}",
+                f"{_ends(ours, theirs)}: {finding.one_line()}",
             )
+
+
+def _ends(ours: QueuePair, theirs: QueuePair) -> str:
+    own = "" if ours.process is theirs.process else f" ({ours.process})"
+    return f"QP {ours.number:#x}{own} and QP {theirs.number:#x} ({theirs.process})"
 
 
 def _left(judge: Judge) -> Iterator[Text]:
     left = [pair for pair in judge.pairs if not pair.destroyed]
     if left:
         numbers = ", ".join(f"{pair.number:#x}" for pair in left[:8]) + (", …" if len(left) > 8 else "")
-        yield Text.assemble(("note    ", "cyan"), f"never destroyed: {_count(len(left), 'queue pair')} ({numbers})")
+        yield Text.assemble(("note    ", "cyan"), f"never destroyed: {count(len(left), 'queue pair')} ({numbers})")
 
 
 def _lost(judge: Judge) -> Iterator[Text]:

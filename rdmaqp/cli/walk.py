@@ -93,7 +93,7 @@ class Walk:
             out.print(prompt, end="")
         try:
             line = input(show.editable(prompt) if self.is_typed else "")
-        except EOFError:
+        except (EOFError, OSError):  # its end, or it cannot be read: closed, or a terminal that has gone
             out.print()
             return None
         except UnicodeDecodeError:

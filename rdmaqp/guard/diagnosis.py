@@ -22,7 +22,9 @@ from rdmaqp.model.enums import WCStatus
 from rdmaqp.model.timers import timeout_seconds
 
 if TYPE_CHECKING:
-    from rdmaqp.guard.cause import Cause
+    from collections.abc import Sequence
+
+    from rdmaqp.guard.cause import Cause, Standing
     from rdmaqp.guard.report import Finding, Report
     from rdmaqp.host.path import PathAnswers
     from rdmaqp.model.acts import Completion
@@ -55,7 +57,7 @@ def _failed(scene: Scene, sheet: Sheet, number: int) -> None:
     for finding, how in found:
         if how == "proved":
             said = f". {scene.name} says so by {errno_name(number)}" if finding.rule == "post-state" else ""
-            sheet.add(finding.rule, how, _words(finding) + said)
+            sheet.add(finding.rule, how, _words(finding) + _likewise(finding, found) + said)
     if scene.act in ("modify", "ah") and number in OF_ADDRESS:
         unreached.judge(scene, sheet, number)
     for finding, how in found:
@@ -69,6 +71,15 @@ def _failed(scene: Scene, sheet: Sheet, number: int) -> None:
         refused.no_reason(scene, sheet, number)
     if scene.act == "modify":
         _rule_out(scene, sheet, number)
+
+
+def _likewise(finding: Finding, found: Sequence[tuple[Finding, Standing | None]]) -> str:
+    """The other attributes of which the same is proved: who mends the first alone fails once more."""
+    others = dict.fromkeys(
+        other.field for other, how in found
+        if how == "proved" and other.rule == finding.rule and other.field != finding.field
+    )  # fmt: skip
+    return f"; likewise {', '.join(others)}" if others else ""
 
 
 def _words(finding: Finding) -> str:
@@ -91,8 +102,7 @@ def _unchecked(scene: Scene, sheet: Sheet, number: int) -> None:
 def _rule_out(scene: Scene, sheet: Sheet, number: int) -> None:
     """What cannot be the reason that a modify call was refused with this number."""
     name = errno_name(number)
-    sheet.rule_out(("psn",), "no kernel refuses a packet number: it is cut to 24 bits")
-    sheet.rule_out(("dest_qp_num",), "only the peer knows its numbers: nobody compares it here")
+    _rule_out_numbers(scene, sheet)
     if scene.roce or scene.iwarp:
         sheet.rule_out(("lid",), "this port has no LIDs")
     if number not in OF_ADDRESS:
@@ -112,6 +122,15 @@ def _rule_out(scene: Scene, sheet: Sheet, number: int) -> None:
         why = _innocent(scene, number, rules, fields, name)
         if why:
             sheet.rule_out((group,), why)
+
+
+def _rule_out_numbers(scene: Scene, sheet: Sheet) -> None:
+    """Numbers that only the peer knows. Where the bit is wrong, "not dest_qp_num" would be read as the contrary."""
+    bits = {finding.field for finding in scene.report.errors if finding.rule.startswith("mask-")}
+    if not bits & {"rq_psn", "sq_psn"}:
+        sheet.rule_out(("psn",), "no kernel refuses a packet number: it is cut to 24 bits")
+    if "dest_qp_num" not in bits:
+        sheet.rule_out(("dest_qp_num",), "only the peer knows its numbers: nobody compares it here")
 
 
 _LOOKED_UP = {

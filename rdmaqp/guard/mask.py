@@ -110,6 +110,8 @@ def _excess(case: Case, bit: int) -> None:
     arrows = belongs_to(case.type, bit, case.request.qp.driver_type) if case.type is not None else ()
     where = ", ".join(f"{start.name} → {goal.name}" for start, goal in arrows[:3])
     message = f"belongs to {where}" if where else f"{case.kind} queue pairs never take it"
+    if where and not case.mask & STATE:
+        message += "; STATE is not in the mask, so the state stays"
     case.report.find("mask-excess", keyword(bit), message, given=MASK_NAMES[bit],
                      fix=f"leave {keyword(bit)} out here" + (f", give it in {where}" if where else ""))
 

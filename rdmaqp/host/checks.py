@@ -28,6 +28,7 @@ _NO_DEVICE = (
     "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0    # Soft-RoCE on a net device; or the lab: "
     "rdmaqp lab run -- COMMAND"
 )
+_NO_MODULES = "boot a distribution's own kernel; or the lab, a guest that does: rdmaqp lab run -- COMMAND"
 
 
 def system() -> Iterator[Line]:
@@ -45,7 +46,9 @@ def modules(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]
     if isinstance(loaded, Unknown):
         yield unknown("modules", loaded.why)
         return
-    if "ib_uverbs" not in loaded:
+    if "ib_uverbs" not in loaded and not rdma.loads_modules(root):
+        yield error("modules", "this kernel loads no modules, and RDMA is not built into it", _NO_MODULES)
+    elif "ib_uverbs" not in loaded:
         yield error("modules", "ib_uverbs is not loaded: programs have no way to a device", "modprobe ib_uverbs")
     elif "rdma_ucm" not in loaded:
         yield warning("modules", "rdma_ucm is not loaded: librdmacm (rdma_connect, rping) does not work",
@@ -177,10 +180,11 @@ def roce_port(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Lin
         yield ok("UDP 4791", "no packet filter of this machine stops it")
 
 
-def presence(devices: Sequence[DeviceView]) -> Iterator[Line]:
+def presence(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]:
     """Whether there is a device at all."""
     if not devices:
-        yield error("devices", "this machine has no RDMA device", _NO_DEVICE)
+        yield error("devices", "this machine has no RDMA device", _NO_DEVICE if rdma.loads_modules(root) else
+                    "the lab has one: rdmaqp lab run -- COMMAND")  # fmt: skip
 
 
 def machine(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]:
@@ -194,4 +198,4 @@ def machine(devices: Sequence[DeviceView], root: Path = _ROOT) -> Iterator[Line]
     yield from library(devices, root)
     yield from tool(devices)
     yield from roce_port(devices, root)
-    yield from presence(devices)
+    yield from presence(devices, root)

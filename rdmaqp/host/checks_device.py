@@ -124,7 +124,7 @@ def peer(host: str, devices: Sequence[DeviceView]) -> Iterator[Line]:
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except OSError as problem:
-        yield error("peer", f"{host} has no address: {problem.strerror or problem}", _GIVE, host)
+        yield error("peer", f"no such host: {problem.strerror or problem}", _GIVE, host)
         return
     if all(ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in infos):
         yield error("peer", "a loopback address: no RDMA device has it", _GIVE, host)

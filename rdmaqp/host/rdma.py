@@ -19,12 +19,17 @@ _DRIVERS = frozenset({
 
 def modules(root: Path = Path("/")) -> frozenset[str] | Unknown:
     """The RDMA modules that are loaded, core and drivers. What is built into the kernel counts where sysfs lists it."""
-    listing = read_text(root / "proc/modules")
+    listing = read_text(root / "proc/modules") if loads_modules(root) else ""
     if isinstance(listing, Unknown):
         return listing
     loaded = {line.split()[0] for line in listing.splitlines() if line}
     built_in = {name for name in _CORE | _DRIVERS if (root / "sys/module" / name).is_dir()}
     return frozenset((loaded | built_in) & (_CORE | _DRIVERS))
+
+
+def loads_modules(root: Path = Path("/")) -> bool:
+    """Whether the kernel can load any: that of a micro virtual machine often cannot, and then has no list of them."""
+    return not (root / "proc/version").exists() or (root / "proc/modules").exists()
 
 
 @dataclass(frozen=True, slots=True)

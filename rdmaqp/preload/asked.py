@@ -24,7 +24,7 @@ from rdmaqp.model.enums import (
 )
 from rdmaqp.model.gid import GID, GidEntry
 from rdmaqp.model.request import DeviceFacts, PortFacts, ProcessFacts, QPCap, QPFacts, Request
-from rdmaqp.preload.wire import Answer, Call, Gid, gids
+from rdmaqp.preload.wire import NOT_ASKED, Answer, Call, Gid, gids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def request_of(call: Call, slots: bytes, known: QueuePair) -> Request:
         qp=_queue_pair(call, known), attr=_attr(call), mask=call.mask, units="abi", device=_device(call),
         port=_port(call), gids=_table(slots), gids_complete=bool(call.answers & _HAS_GIDS),
         pkeys={call.pkey_index: call.pkey} if call.answers & _HAS_PKEY else {},
-        process=process.facts(pid=call.head.pid) if call.mask & _QKEY else _NO_PROCESS,
+        process=process.facts(pid=known.process.pid) if call.mask & _QKEY else _NO_PROCESS,
         kernel=process.kernel_release(),
     )  # fmt: skip
 
@@ -163,5 +163,6 @@ def _entry(slot: Gid) -> GidEntry:
         return GidEntry(index=slot.index, gid=gid)
     kind = GidType(slot.type)
     # No net device: RoCE has one elsewhere, or has lost it; InfiniBand needs none.
-    netdev = None if kind is GidType.IB and not slot.ifindex else slot.netdev.decode(errors="replace")
+    is_unknown = slot.netdev == NOT_ASKED or (kind is GidType.IB and not slot.ifindex)
+    netdev = None if is_unknown else slot.netdev.decode(errors="replace")
     return GidEntry(index=slot.index, gid=gid, type=kind, netdev=netdev)

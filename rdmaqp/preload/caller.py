@@ -15,6 +15,9 @@ from typing import NamedTuple
 _ET_EXEC = _SHT_SYMTAB = 2
 #: addr2line may have much to read, and others wait for the judge meanwhile.
 _PATIENCE = 10
+#: Names of functions up to this length are shown as they are.
+_LONG = 60
+_OPERATORS = ("operator", "operator<", "operator>", "operator-", "operator(")
 
 
 class Caller(NamedTuple):
@@ -53,12 +56,31 @@ def describe(address: int, module: str, base: int, symbol: str, at: int) -> str:
     name, offset = Path(module).name, address - base
     is_fixed, has_all = _about(module)
     function, line = _ask(module, (address if is_fixed else offset) - 1)
+    function = short(function)
     if line:
         return f"{function or name} ({line})"
     if symbol:
         return f"{symbol}+{address - at:#x} ({name})"
     # Of a stripped file it says the nearest function that is left, which is another.
     return f"{function} ({name}+{offset:#x})" if function and has_all else f"{name}+{offset:#x}"
+
+
+def short(function: str) -> str:
+    """A demangled name without its result, arguments and template arguments, where those make it long."""
+    text = function.replace("(anonymous namespace)::", "")
+    if len(function) <= _LONG or text.startswith("<"):  # a method of Rust's: "<Type as Trait>::name"
+        return function
+    kept, depth = "", 0
+    for at, character in enumerate(text):
+        if character in "<>(" and kept.endswith(_OPERATORS):
+            return function  # operator<, operator()
+        if character == "(" and not depth and kept:
+            break
+        opens, closes = character in "<({[", character in ">)}]" and text[at - 1] != "-"
+        depth += opens - closes
+        if not depth and not closes:
+            kept += character
+    return kept.split()[-1].lstrip("*&") if kept.strip() and not depth else function
 
 
 def _ask(module: str, address: int) -> tuple[str, str]:

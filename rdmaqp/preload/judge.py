@@ -45,6 +45,11 @@ class Judged:
     refused: bool
 
     @property
+    def arrow(self) -> tuple[object, ...]:
+        """Type, state and goal: the caller alone does not tell, where a program has one function for all calls."""
+        return self.request.qp.type, self.request.qp.state, self.goal
+
+    @property
     def goal(self) -> QPState | None:
         """The state that it asked for."""
         value = self.request.attr.qp_state if self.request.attr is not None else None
@@ -122,11 +127,14 @@ class Judge:
         if self._ignore:
             report.findings[:] = [finding for finding in report.findings if finding.rule not in self._ignore]
         refused = self._enforce and report.refused
-        judged = Judged(pair, record.head.tid, _caller(record), request, report, refused)
+        # The numbers in the record are of the program's PID namespace.
+        tid = process.pid if record.head.tid == record.head.pid else record.head.tid
+        judged = Judged(pair, tid, _caller(record), request, report, refused)
         if report.verdict != "pass":
             self._later.append(lambda: self._tell(judged))
         if refused:
             self.refused += 1
+            pair.refused.append(judged.goal)
             self._write(judged, 0)
         else:
             self._waiting[process, record.head.number] = judged
@@ -191,7 +199,7 @@ class Judge:
             if finding.severity == "note":
                 continue
             self.findings[finding.rule, finding.field, finding.severity] += 1
-            key = (*_kind(finding), *judged.caller.key)
+            key = (*_kind(finding), *judged.arrow, *judged.caller.key)
             is_new |= key not in self._told
             self._told.add(key)
         if is_new:
@@ -199,7 +207,7 @@ class Judge:
 
     def _failed(self, judged: Judged, number: int) -> None:
         rules = tuple(sorted({finding.rule for finding in judged.report.errors}))
-        key = (judged.request.qp.type, judged.request.qp.state, judged.goal, number, rules, judged.caller.key)
+        key = (*judged.arrow, number, rules, judged.caller.key)
         self.failure_counts[key] += 1
         if key in self.failures:
             return

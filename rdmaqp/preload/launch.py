@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -29,6 +31,11 @@ _FORWARDED = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
     signal.SIGCONT, signal.SIGWINCH,
 )  # fmt: skip
+#: Errors of execve(2) that say little of a file that is there and may be run.
+_WHY_NOT = {
+    errno.ENOENT: "the interpreter or loader that it names is not there",
+    errno.ENOEXEC: "no program, and a script without a first line such as #!/bin/sh; name its interpreter before it",
+}
 BUILD_AGAIN = "Install rdmaqp again without RDMAQP_PURE, with gcc and the headers of libibverbs at hand."
 
 
@@ -57,7 +64,8 @@ def find(program: str) -> Path:
     if found is not None:
         return Path(found)
     if "/" in program and Path(program).exists():
-        raise LaunchError(f"{program}: it is no program, or may not be run", 126)
+        why = "it is a directory" if Path(program).is_dir() else "it may not be run (chmod +x)"
+        raise LaunchError(f"{program}: {why}", 126)
     raise LaunchError(f"{program}: there is no such program", 127)
 
 
@@ -176,20 +184,31 @@ def environment(own: Mapping[str, str], path: Path, deadline: float, *, audit: b
 
 
 def start(file: Path, words: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it with our descriptors, terminal and process group. Signals wait from here on (:func:`pass_on`).
+    """Start it with our descriptors, terminal, process group and limits. Signals wait from here on (:func:`pass_on`).
+
+    We may open as many descriptors as can be from here on, for each of its processes takes one.
 
     Raises:
         LaunchError: the kernel will not run it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def restore() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
     try:
         return subprocess.Popen(
-            list(words), executable=file, env=dict(variables), close_fds=False,
+            # A path is handed over as it was written: "./" tells execvpe() not to look for it, and is a script's $0.
+            list(words), executable=words[0] if "/" in words[0] else file, env=dict(variables), close_fds=False,
             # Nothing else runs in this process yet, so that there is no lock that could be held.
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+            preexec_fn=restore,
         )
     except OSError as error:
-        raise LaunchError(f"{file}: {error.strerror}", 126) from None
+        why = _WHY_NOT.get(error.errno or 0) or error.strerror
+        raise LaunchError(f"{file}: {why}", 126) from None
 
 
 def pass_on(child: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:

@@ -64,6 +64,7 @@ class QueuePair:
         port_num, pkey_index: what INIT bound it to, where that was seen.
         max_dest_rd_atomic: what it was last set to, where that was seen.
         calls: the requests that led to INIT, RTR and RTS, since it was last in RESET.
+        refused: where the calls that were not made were to lead.
         destroyed: whether ``ibv_destroy_qp`` was called for it.
     """
 
@@ -78,6 +79,7 @@ class QueuePair:
     pkey_index: int | None = None
     max_dest_rd_atomic: int | None = None
     calls: dict[QPState, Request] = field(default_factory=dict)
+    refused: list[QPState | None] = field(default_factory=list)
     destroyed: bool = False
 
     def __str__(self) -> str:

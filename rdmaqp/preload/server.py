@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import secrets
 import selectors
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,19 +30,32 @@ class Server:
     """
 
     def __init__(self, folder: Path, judge: Judge) -> None:
-        self.path = folder / "guard"
+        self.path = folder / secrets.token_urlsafe(9)
         self.problem = ""
         self._judge = judge
         self._of: dict[socket.socket, Process | None] = {}
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.settimeout(0)
-        self._listener.bind(str(self.path))
+        self._open_to_all(folder)
         self._listener.listen(_BACKLOG)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._spare = socket.socket(socket.AF_UNIX)
         self._alarm, self._bell = socket.socketpair()
         self._ended = False
         self._selector.register(self._alarm, selectors.EVENT_READ, self._end)
+
+    def _open_to_all(self, folder: Path) -> None:
+        """Bind it where every user's process may call who knows its name, which stands in the program's environment.
+
+        A program may become another user (setpriv, su, a service). All users see the name that a socket was bound by
+        (/proc/net/unix), but not that to which it was renamed, nor what is in the folder.
+        """
+        first = folder / "guard"
+        self._listener.bind(str(first))
+        first.chmod(0o666)
+        first.rename(self.path)
+        folder.chmod(0o711)
 
     def ended(self) -> None:
         """Say, from another thread, that the program has ended: serve what has been sent, and return."""
@@ -62,7 +78,7 @@ class Server:
         for connection in list(self._of):
             self._hang_up(connection)
         self._selector.close()
-        for sock in (self._listener, self._alarm, self._bell):
+        for sock in (self._listener, self._spare, self._alarm, self._bell):
             sock.close()
         self.path.unlink(missing_ok=True)
 
@@ -75,10 +91,25 @@ class Server:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
             while True:
-                connection, _ = listener.accept()
+                try:
+                    connection, _ = listener.accept()
+                except OSError as error:
+                    if error.errno not in (errno.EMFILE, errno.ENFILE):
+                        raise
+                    self._turn_away(listener, error)
+                    continue
                 connection.settimeout(0)
                 self._of[connection] = None
                 self._selector.register(connection, selectors.EVENT_READ, self._read)
+
+    def _turn_away(self, listener: socket.socket, error: OSError) -> None:
+        """Hang up on who waits, by the descriptor kept for that: it would wait for the whole deadline otherwise."""
+        self._spare.close()
+        try:
+            listener.accept()[0].close()  # where nobody waits after all, BlockingIOError
+            self._note(f"{error.strerror}, for more than {len(self._of)} processes came at once (ulimit -Hn)")
+        finally:
+            self._spare = socket.socket(socket.AF_UNIX)
 
     def _read(self, connection: socket.socket) -> None:
         try:
@@ -111,6 +142,7 @@ class Server:
     def _take(self, connection: socket.socket, data: bytes) -> None:
         record, judge, process = wire.read(data), self._judge, self._of[connection]
         if isinstance(record, Hello):
+            record.head.pid = _peer_pid(connection) or record.head.pid
             found = judge.hello(record)
             self._of[connection] = found if record.stays else None  # the others only say that they are there
         elif process is None:
@@ -138,6 +170,11 @@ class Server:
         # One that has lost its descriptor has opened another before this one was seen to be closed.
         if process is not None and process not in self._of.values():
             self._judge.gone(process, why)
+
+
+def _peer_pid(connection: socket.socket) -> int:
+    """The process as this PID namespace numbers it: in another, each container's first process is 1. 0: not there."""
+    return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
 
 
 def _is_alive(pid: int) -> bool:

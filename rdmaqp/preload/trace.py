@@ -18,21 +18,31 @@ _BIT_31 = 1 << 31
 
 
 class TraceFile:
-    """One line a call, flushed at once: what a crash leaves is whole."""
+    """One line a call, flushed at once: what a crash leaves is whole.
+
+    Attributes:
+        problem: why nothing more is written; empty where all could be. The program is judged all the same.
+    """
 
     def __init__(self, file: IO[str], *, redact: bool = False) -> None:
         self._file = file
         self._redaction = Redaction() if redact else None
         self._count = 0
+        self.problem = ""
 
     def write(self, request: Request, process: Process) -> None:
         """Write one call; its id says which it was, and in which process."""
+        if self.problem:
+            return
         self._count += 1
         name = f"{self._count} {process}"
         if self._redaction is not None:
             request, name = self._redaction.request(request), str(self._count)
-        self._file.write(json.dumps({"id": name, **encode(request)}, ensure_ascii=False) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps({"id": name, **encode(request)}, ensure_ascii=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            self.problem = f"it ends at call {self._count}: {error.strerror or error}"
 
 
 class Redaction:

@@ -95,6 +95,10 @@ class Call(_Record):
     ]  # fmt: skip
 
 
+#: For the name of a net device, where it could not be asked (``RDMAQP_NOT_ASKED``).
+NOT_ASKED = b"/"
+
+
 class Gid(_Record):
     """``struct ibv_gid_entry``, with the name of its net device in the program's network namespace."""
 

@@ -113,3 +113,31 @@ def test_what_the_guard_says_of_an_option_is_said_of_the_option(null_device: Nul
     assert "INIT → RTR: -m (path_mtu): 4096 is above the port's active MTU, 1024" in done.stderr
     assert "→ -m 1024, or less where" in done.stderr
     assert "path_mtu=" not in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "closed", "status", "text"), [
+    (("explain", "INIT"), ">&-", 1, "cannot write to standard output: Bad file descriptor"),
+    (("check", "-"), "<&-", 2, "-: Bad file descriptor"),
+    (("diagnose", "-"), ">&- </dev/null", 1, "cannot write to standard output: Bad file descriptor"),
+    (("walk", "RC"), "<&-", 0, ""),
+    (("nonsense",), "2>&-", 2, ""),
+])  # fmt: skip
+def test_a_stream_that_is_closed_from_the_start(
+    arguments: tuple[str, ...], closed: str, status: int, text: str
+) -> None:
+    line = f'exec "$@" {closed}'
+    words = ["sh", "-c", line, "sh", sys.executable, "-m", "rdmaqp", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "nonsense" not in done.stdout  # what was meant for standard error goes nowhere
+
+
+@pytest.mark.parametrize("command", ["devices", "gids", "guard"])
+def test_help_speaks_in_sentences(rdmaqp: Rdmaqp, command: str) -> None:
+    done = rdmaqp(command, "--help")
+    usage, _, rest = done.stdout.partition("\n\n")
+    assert rest[0].isupper()
+    assert "``" not in rest
+    assert command != "guard" or usage.endswith("PROGRAM ARGUMENTS...")

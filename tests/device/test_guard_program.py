@@ -139,6 +139,16 @@ def test_sixty_four_threads_at_once(mistakes: Path, gid_index: int) -> None:
     assert not seen.unwatched
 
 
+@pytest.mark.parametrize("how", ["crowded", "jailed"])
+def test_who_can_open_nothing_any_more_is_judged_all_the_same(how: str, mistakes: Path, gid_index: int) -> None:
+    """To ask for a net device's name takes a socket, and to reach the judge a path: neither can be had any more."""
+    seen = watch([mistakes, str(gid_index), how, "none", "no_grh"], enforce=True)
+    assert (seen.status, seen.err) == (0, "")
+    assert results(seen.out)["none"][1] == 0
+    assert seen.rules == {"grh-missing"}
+    assert {entry.netdev for judged in seen.found for entry in judged.request.gids.values()} - {None, ""}
+
+
 def test_the_judge_is_killed_in_the_middle(device_name: str, gid_index: int, free_port: int) -> None:
     words = ["ibv_rc_pingpong", "-d", device_name, "-g", str(gid_index), "-n", "20", "-p", str(free_port)]
     server = Forked(["guard", "--deadline", "60", "--", *words])

@@ -94,7 +94,7 @@ def test_hardware_is_named_by_what_drives_it(tmp_path: Path) -> None:
 
 def test_no_rdma_at_all(tmp_path: Path) -> None:
     assert sysfs.devices(tmp_path) == sysfs.names(tmp_path) == ()
-    (line,) = checks.presence(())
+    (line,) = checks.presence((), tmp_path)
     assert line.level == "error"
     assert "rdma link add" in line.mend
     assert "rdmaqp lab run" in line.mend
@@ -159,6 +159,17 @@ def test_modules(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     devices = sysfs.devices(tree(tmp_path))
     assert [line.mend for line in checks.modules(devices, tmp_path)] == ["", "modprobe nvidia-peermem"]
+
+
+def test_a_kernel_that_loads_no_modules(tmp_path: Path) -> None:
+    write(tmp_path, **{"proc/version": "Linux version 6.18.0"})
+    (line,) = checks.modules((), tmp_path)
+    assert (line.level, "loads no modules" in line.says, "modprobe" in line.mend) == ("error", True, False)
+    (line,) = checks.presence((), tmp_path)
+    assert "modprobe" not in line.mend
+    for name in ("ib_uverbs", "rdma_ucm"):
+        (tmp_path / "sys/module" / name).mkdir(parents=True)
+    assert levels(checks.modules((), tmp_path)) == {"modules": "ok"}
 
 
 def test_device_nodes(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ GID = "3"
 #: Name -> the rule that says it, and the attribute.
 NAMED = {
     "init_left_out": ("transition-illegal", "qp_state"),
+    "rtr_left_out": ("transition-illegal", "qp_state"),
     "no_min_rnr_timer": ("mask-missing", "min_rnr_timer"),
     "sq_psn_at_rtr": ("mask-excess", "sq_psn"),
     "mtu_in_bytes": ("value-enum", "path_mtu"),

@@ -47,3 +47,24 @@ def test_a_file_that_is_not_there_or_no_program(tmp_path: Path) -> None:
         assert caller.describe(0x1234, str(module), 0x1000, "", 0) == f"{name}+0x234"
         assert caller.describe(0x1234, str(module), 0x1000, "call", 0x1230) == f"call+0x4 ({name})"
     assert caller.describe(0x1234, "", 0, "", 0) == "0x1234"
+
+
+STRING = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
+
+
+@pytest.mark.parametrize(
+    ("demangled", "said"),
+    [
+        ("connect_queue_pair", "connect_queue_pair"),
+        ("net::QueuePair::up(int)", "net::QueuePair::up(int)"),
+        ("void net::QueuePair::step<net::QueuePair::up(int)::{lambda(auto:1&)#2}>(net::QueuePair::up(int)::"
+         "{lambda(auto:1&)#2}, int)", "net::QueuePair::step"),
+        (f"(anonymous namespace)::Endpoint::connect({STRING} const&)", "Endpoint::connect"),
+        (f"std::vector<ibv_qp*, std::allocator<ibv_qp*> > net::bring_up({STRING} const&)", "net::bring_up"),
+        (f"net::QueuePair::operator()({STRING})", f"net::QueuePair::operator()({STRING})"),
+        (f"{'x' * 61}", f"{'x' * 61}"),
+        (f"<net::QueuePair as {'y' * 60}>::modify", f"<net::QueuePair as {'y' * 60}>::modify"),
+    ],
+)  # fmt: skip
+def test_long_names_are_shortened(demangled: str, said: str) -> None:
+    assert caller.short(demangled) == said

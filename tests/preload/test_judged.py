@@ -63,6 +63,15 @@ def test_a_finding_is_told_once_a_kind_and_counted(programs: Path, null_device: 
     assert judged.tid == judged.pair.process.pid
 
 
+def test_the_same_finding_on_another_arrow_is_told_too(programs: Path, null_device: NullDevice) -> None:
+    """All calls come from one function, as with programs that have one of their own for it."""
+    seen = run(programs, null_device, "init_left_out", "rtr_left_out")
+    assert [str(judged.report.subject).rpartition(", ")[2] for judged in seen.found if judged.report.errors] == [
+        "RESET → RTR", "INIT → RTS",
+    ]  # fmt: skip
+    assert seen.judge.findings["transition-illegal", "qp_state", "error"] == 2
+
+
 def test_ends_that_were_both_seen_and_do_not_agree(programs: Path, null_device: NullDevice) -> None:
     seen = run(programs, null_device, "none", "peers")
     (one,) = disagreements(seen.judge.pairs)

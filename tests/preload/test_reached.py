@@ -6,6 +6,7 @@ to it.
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,17 @@ def test_many_processes_of_one_launcher(programs: Path, null_device: NullDevice)
     assert (seen.status, seen.out, seen.err) == (0, "", "")
     assert seen.paths == [UP] * 16
     assert len({pair.process for pair in seen.judge.pairs}) == 8
+
+
+def test_processes_of_other_pid_namespaces_are_told_apart(programs: Path, null_device: NullDevice) -> None:
+    """Each is process 1 there; what is said of it names it as it is numbered here."""
+    unshare = ["unshare", "--pid", "--fork"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no PID namespace may be made here")
+    both = f"{' '.join(unshare)} {programs / 'linked'} & {' '.join(unshare)} {programs / 'linked'} threads 2; wait"
+    seen = watch(["sh", "-c", both], null_device.environment())
+    assert (seen.status, seen.err) == (0, "")
+    assert seen.paths == [UP] * 3
+    numbers = {pair.process.pid for pair in seen.judge.pairs}
+    assert len(numbers) == 2
+    assert 1 not in numbers

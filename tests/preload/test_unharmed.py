@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,10 +19,17 @@ from preload.conftest import compiled
 from preload.mistakes import GID, ROCE
 from preload.watching import PATIENCE, serving, watch
 from rdmaqp import cli
+from rdmaqp.cli.guard_show import Teller
 from rdmaqp.preload import launch
+from rdmaqp.preload.judge import Judge
+from rdmaqp.preload.server import Server
 from stub import NullDevice
 
 RDMAQP = [sys.executable, "-m", "rdmaqp"]
+#: Of a shell: end the processes in $all once each has brought its queue pair up, which the null device's log tells.
+UNTIL_ALL = (
+    'until [ "$(grep -c ibv_modify_qp "$RDMAQP_STUB_LOG")" -ge 120 ]; do sleep 0.2; done; sleep 1; kill $all; wait'
+)
 #: The machine may stall for longer than the usual deadline.
 GUARD = [*RDMAQP, "guard", "--deadline", "60"]
 
@@ -103,12 +112,119 @@ def test_the_trace_and_check(programs: Path, null_device: NullDevice, tmp_path: 
     assert done.stdout.endswith("3 requests: 3 pass, 0 warn, 0 refused\n")
 
 
+def test_a_path_is_run_as_it_was_written(tmp_path: Path, null_device: NullDevice) -> None:
+    script = tmp_path / "true"  # a name that is in PATH, too
+    script.write_text('#!/bin/sh\necho "$0" "$@"\n')
+    script.chmod(0o755)
+    for folder, word in ((tmp_path, "./true"), (tmp_path.parent, f"{tmp_path.name}/true"), (tmp_path, str(script))):
+        words = [*GUARD, "--quiet", "--", word, "one"]
+        own = null_device.environment() | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(words, cwd=folder, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{word} one\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("echo\n", "a script without a first line"), ("#!/no/such/shell\n", "the interpreter or loader that it names")],
+)
+def test_why_the_kernel_does_not_run_it(text: str, said: str, tmp_path: Path, null_device: NullDevice) -> None:
+    script = tmp_path / "script"
+    script.write_text(text)
+    script.chmod(0o755)
+    done = guard(null_device, "--", script)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert done.stderr.startswith(f"rdmaqp: {script}: ")
+    assert said in done.stderr
+
+
+def test_a_stream_that_is_closed_is_closed_for_the_program_too(null_device: NullDevice) -> None:
+    look = 'for n in 0 1 2; do [ -e /dev/fd/$n ] || printf "%s " $n >&9; done'
+    for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
+        line = f'exec 9>&1; exec "$@" {closed}'
+        words = ["sh", "-c", line, "sh", *GUARD, "--", "sh", "-c", look]
+        done = subprocess.run(words, env=null_device.environment(), capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stdout.split()) == (0, [word[0] for word in closed.split()])
+
+
+def test_who_has_become_another_user_reaches_the_judge_by_a_name_that_nobody_is_told(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    with tempfile.TemporaryDirectory() as name:  # tmp_path is closed to others
+        server = Server(Path(name), Judge(Teller(enforce=False)))
+        try:
+            child = os.fork()
+            if not child:
+                os.setgid(65534)
+                os.setuid(65534)
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+                    os._exit(line.connect_ex(str(server.path)) or 10 * (os.access(name, os.R_OK)))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            bound = Path("/proc/net/unix").read_text()
+            assert f"{name}/guard" in bound
+            assert server.path.name not in bound
+        finally:
+            server.close()
+
+
 @pytest.mark.parametrize(
     ("words", "status"),
     [(["status", "7"], 7), (["signal", "15"], 143), (["signal", "11"], 139)],
 )
 def test_its_end_is_the_programs(words: list[str], status: int, programs: Path, null_device: NullDevice) -> None:
     assert guard(null_device, "--quiet", "--", programs / "linked", *words).returncode == status
+
+
+@pytest.mark.parametrize("which", ["H", "S"])
+def test_more_processes_than_descriptors(which: str, programs: Path, null_device: NullDevice) -> None:
+    """With the soft limit we help ourselves, and the program keeps it; with the hard one, nobody waits for nothing."""
+    loop = f'for i in $(seq 40); do {programs / "linked"} wait & all="$all $!"; done'
+    inner = f"ulimit -Sn; {loop}; {UNTIL_ALL}; exit 5"
+    outer = 'ulimit -n 30; exec "$@"' if which == "H" else 'ulimit -Sn 30; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", outer, "sh", *GUARD, "--", "sh", "-c", inner], env=null_device.environment(), capture_output=True,
+        text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5
+    assert done.stdout.split() == ["30"] + 40 * ["waiting"]
+    assert len(null_device.calls("ibv_modify_qp")) == 40 * 3
+    if which == "S":
+        assert "40 queue pairs in 40 processes, 120 modify calls: 0 failed, 0 refused" in done.stderr
+    else:
+        assert "Too many open files, for more than" in done.stderr
+
+
+def test_a_trace_that_cannot_be_written(programs: Path, null_device: NullDevice) -> None:
+    done = guard(null_device, "--quiet", "--trace", "/dev/full", "--enforce", "--", programs / "linked", "status", "7")
+    assert (done.returncode, done.stdout) == (7, "")
+    assert done.stderr == (
+        "rdmaqp guard: warning: the trace /dev/full is not whole: it ends at call 1: No space left on device\n"
+    )
+
+
+def test_no_place_for_the_socket(null_device: NullDevice, tmp_path: Path) -> None:
+    code = (
+        "import sys, tempfile\n"
+        "from rdmaqp import cli\n"
+        "tempfile.tempdir = sys.argv[1]\n"
+        "sys.exit(cli.run(['guard', '--', 'echo', 'hello']))\n"
+    )
+    done = null_device.run([sys.executable, "-c", code, tmp_path / "gone"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("rdmaqp: echo cannot be watched, and was not started: ")
+
+
+def test_a_judge_that_breaks_does_not_break_the_program(null_device: NullDevice) -> None:
+    code = (
+        "import sys\n"
+        "from rdmaqp import cli\n"
+        "from rdmaqp.preload.server import Server\n"
+        "def breaks(self): raise RuntimeError('something')\n"
+        "Server.serve = breaks\n"
+        "sys.exit(cli.run(['guard', '--', 'sh', '-c', 'sleep 1; echo all of it; exit 7']))\n"
+    )
+    done = null_device.python(code)
+    assert (done.returncode, done.stdout) == (7, "all of it\n")
+    assert "please report it: RuntimeError: something" in done.stderr
 
 
 @pytest.fixture
@@ -139,7 +255,7 @@ def test_signals_are_passed_on(number: int, programs: Path, null_device: NullDev
         (["--deadline", "0", "--", "true"], 2, "no number of seconds"),
         (["--report", "--enforce", "--", "true"], 2, "not allowed with"),
         (["--", "no-such-program-here"], 127, "there is no such program"),
-        (["--", "/etc/passwd"], 126, "it is no program"),
+        (["--", "/etc/passwd"], 126, "it may not be run"),
         (["--trace", "/nowhere/at/all", "--", "true"], 2, "/nowhere/at/all: No such file"),
     ],
 )

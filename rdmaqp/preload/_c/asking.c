@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <endian.h>
+#include <errno.h>
 #include <net/if.h>
 #include <string.h>
 
@@ -184,17 +185,32 @@ static void ask_pkey(const struct real *verbs, struct ibv_context *context, uint
 	call->pkey = be16toh(key);
 }
 
+/*
+ * The name of a net device, "" where this network namespace has none of that index, RDMAQP_NOT_ASKED where that could
+ * not be asked: a program may be out of descriptors, or not allowed to open sockets. So the line is asked, which is
+ * open already. It stays in the namespace that it was made in: that none is there is asked anew, of the present one.
+ */
+static void ask_netdev(uint32_t index, char name[IF_NAMESIZE])
+{
+	int saved = errno;
+
+	if (!line_netdev(index, name)) {
+		errno = 0;
+		if (!if_indextoname(index, name))
+			strcpy(name, errno == ENXIO || errno == ENODEV ? "" : RDMAQP_NOT_ASKED);
+	}
+	errno = saved;
+}
+
 static void copy_gid(struct rdmaqp_gid *to, const struct ibv_gid_entry *from)
 {
-	char name[IF_NAMESIZE];
-
 	memset(to, 0, sizeof(*to));
 	memcpy(to->gid, from->gid.raw, sizeof(to->gid));
 	to->index = from->gid_index;
 	to->type = from->gid_type;
 	to->ifindex = from->ndev_ifindex;
-	if (from->ndev_ifindex && if_indextoname(from->ndev_ifindex, name))
-		copy_text(to->netdev, sizeof(to->netdev), name);
+	if (from->ndev_ifindex)
+		ask_netdev(from->ndev_ifindex, to->netdev);
 }
 
 /* libibverbs from before 33 has no table: one slot then, of which nobody says what it speaks. */

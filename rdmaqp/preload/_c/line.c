@@ -1,17 +1,20 @@
 /*
- * The socket to rdmaqp's process: one for a process, opened at its first call and kept. Each message is one record
+ * The socket to rdmaqp's process: one for a process, opened at its start or first call and kept. Each message is one record
  * (SOCK_SEQPACKET). Where the other end is gone, or a verdict does not come by the deadline, the process is left alone
  * from then on.
  */
 #include "shim.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -91,17 +94,20 @@ static bool line_is_ours(void)
 	return line >= 0 && !fstat(line, &status) && S_ISSOCK(status.st_mode) && status.st_ino == line_inode;
 }
 
-static bool line_open(void)
+static bool line_keep(int fd)
 {
 	struct stat status;
 
-	if (line_is_ours())
-		return true;
-	line = dial(true);
+	line = fd;
 	if (line < 0 || fstat(line, &status))
 		return false;
 	line_inode = status.st_ino;
 	return true;
+}
+
+static bool line_open(void)
+{
+	return line_is_ours() || line_keep(dial(true));
 }
 
 static void give_up(void)
@@ -181,6 +187,16 @@ bool line_send(const void *record, size_t size)
 	return false;
 }
 
+bool line_netdev(uint32_t index, char *name)
+{
+	struct ifreq asked = { .ifr_ifindex = (int)index };
+
+	if (ioctl(line, SIOCGIFNAME, &asked)) /* any socket answers */
+		return false;
+	memcpy(name, asked.ifr_name, IF_NAMESIZE);
+	return true;
+}
+
 bool line_is_refused(uint32_t number)
 {
 	int64_t until = clock_ms() + deadline_ms;
@@ -200,7 +216,19 @@ bool line_is_refused(uint32_t number)
 	return false;
 }
 
-/* Says once that this process has been reached; the connection that calls go over is made when there are any. */
+static bool is_linked(void)
+{
+	void *handle = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (handle)
+		dlclose(handle);
+	return handle != NULL;
+}
+
+/*
+ * Says once that this process has been reached. Who is linked with libibverbs keeps the connection, for later it may
+ * not be able to make one: in a chroot, as another user, under a seccomp filter. Others make it when they call.
+ */
 __attribute__((constructor)) static void line_start(void)
 {
 	const char *path = getenv("RDMAQP_PRELOAD_SOCKET"), *deadline = getenv("RDMAQP_PRELOAD_DEADLINE_MS");
@@ -215,7 +243,8 @@ __attribute__((constructor)) static void line_start(void)
 	owner = getpid();
 	fd = dial(false);
 	if (fd >= 0) {
-		close(fd);
+		if (!is_linked() || !send_hello(fd, true) || !line_keep(fd))
+			close(fd);
 		is_on = !pthread_atfork(NULL, NULL, in_child);
 	}
 	errno = saved;

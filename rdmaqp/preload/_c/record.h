@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum rdmaqp_kind {
-	RDMAQP_HELLO = 1, /* a process has loaded the shim, or begins to talk */
+	RDMAQP_HELLO = 1, /* a process has loaded the shim, or is going to talk on this connection */
 	RDMAQP_CALL,	  /* ibv_modify_qp is about to be called; a verdict is waited for */
 	RDMAQP_RESULT,	  /* it has returned */
 	RDMAQP_DESTROY,	  /* ibv_destroy_qp has returned */
@@ -79,11 +79,13 @@ struct rdmaqp_call {
 	char device[64], provider[64], module[256], symbol[128];
 };
 
+#define RDMAQP_NOT_ASKED "/" /* no net device has such a name */
+
 /* So many as gid_count says stand behind a call. */
 struct rdmaqp_gid {
 	uint8_t gid[16];
 	uint32_t index, type, ifindex;
-	char netdev[16]; /* "" where there is none in the program's network namespace */
+	char netdev[16]; /* "" where there is none in the program's network namespace; or RDMAQP_NOT_ASKED */
 };
 
 struct rdmaqp_result {

@@ -46,6 +46,7 @@ void line_release(void);
 uint32_t line_next(void);
 void line_head(struct rdmaqp_head *head, enum rdmaqp_kind kind, uint32_t number);
 bool line_send(const void *record, size_t size);
+bool line_netdev(uint32_t index, char *name); /* of the net device, in IF_NAMESIZE bytes, by asking the line */
 bool line_is_refused(uint32_t number); /* wait for the verdict; false too where none comes in time */
 
 #endif

@@ -3,15 +3,20 @@
  *
  *   mistakes GID_INDEX [NAME…]     all of them without names; "none" is the way without a mistake, "peers" two queue
  *                                  pairs that lead to each other and do not agree; "threads", only where it is asked
- *                                  for, the way without a mistake in 64 threads at once
+ *                                  for, the way without a mistake in 64 threads at once; "crowded" and "jailed",
+ *                                  likewise: what follows is done without room for another descriptor, in a chroot
  *
  * Of each it prints its name, the queue pair's number, and what the last call returned.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -66,6 +71,7 @@ static struct call init, rtr, rts;
 
 static void none(void) {}
 static void init_left_out(void) { init.mask = 0; }
+static void rtr_left_out(void) { rtr.mask = 0; }
 static void no_min_rnr_timer(void) { rtr.mask &= ~IBV_QP_MIN_RNR_TIMER; }
 static void sq_psn_at_rtr(void) { rtr.mask |= IBV_QP_SQ_PSN; }
 static void mtu_in_bytes(void) { rtr.attr.path_mtu = 1024; }
@@ -94,8 +100,8 @@ static const struct mistake {
 	void (*make)(void);
 } mistakes[] = {
 #define MISTAKE(name) { #name, name }
-	MISTAKE(none), MISTAKE(init_left_out), MISTAKE(no_min_rnr_timer), MISTAKE(sq_psn_at_rtr), MISTAKE(mtu_in_bytes),
-	MISTAKE(mtu_over_active), MISTAKE(no_grh), MISTAKE(empty_gid), MISTAKE(zero_dgid), MISTAKE(other_family),
+	MISTAKE(none), MISTAKE(init_left_out), MISTAKE(rtr_left_out), MISTAKE(no_min_rnr_timer),
+	MISTAKE(sq_psn_at_rtr), MISTAKE(mtu_in_bytes), MISTAKE(mtu_over_active), MISTAKE(no_grh), MISTAKE(empty_gid), MISTAKE(zero_dgid), MISTAKE(other_family),
 	MISTAKE(no_such_port), MISTAKE(other_port), MISTAKE(reserved_qpn), MISTAKE(psn_of_25_bits),
 	MISTAKE(too_many_reads), MISTAKE(timeout_32), MISTAKE(retry_cnt_8), MISTAKE(no_timeout), MISTAKE(false_state),
 };
@@ -181,6 +187,20 @@ static void threads(void)
 	printf("threads 0 %d\n", error);
 }
 
+static void crowded(void)
+{
+	struct rlimit none = { 0, 0 };
+
+	if (setrlimit(RLIMIT_NOFILE, &none) || open("/dev/null", O_RDONLY) >= 0)
+		exit(3);
+}
+
+static void jailed(void)
+{
+	if (chroot("/dev") || chdir("/") || !access("/tmp", F_OK))
+		exit(4);
+}
+
 static int is_asked_for(const char *name, int argc, char **argv)
 {
 	int i;
@@ -202,6 +222,10 @@ int main(int argc, char **argv)
 	cq = pd ? ibv_create_cq(context, 4, NULL, NULL, 0) : NULL;
 	if (!cq || ibv_query_gid(context, 1, gid_index, &gid))
 		return 2;
+	if (argc > 2 && is_asked_for("crowded", argc, argv))
+		crowded();
+	if (argc > 2 && is_asked_for("jailed", argc, argv))
+		jailed();
 	for (i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
 		if (is_asked_for(mistakes[i].name, argc, argv))
 			try(&mistakes[i]);
