@@ -12,6 +12,9 @@ from .connection.aio_listener import (
 from .connection.aio_listener import (
     listen as listen,
 )
+from .connection.alone import (
+    BusyError as BusyError,
+)
 from .connection.cm import (
     cm_connect as cm_connect,
 )
