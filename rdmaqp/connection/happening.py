@@ -71,7 +71,7 @@ class ConnectionEndedError(PeerError):
 
 
 def tell(listener: Callable[[Happening], object] | None, happening: Happening) -> None:
-    """Tell the log and the user's function. What that raises is logged: it must not come between two recovering ends."""
+    """Tell the log and the user's function. What that raises is logged: it must not stop a recovery."""
     LOG.log(_LEVELS[happening.kind], "%s", happening.text)
     if listener is None:
         return
