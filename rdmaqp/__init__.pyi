@@ -69,6 +69,9 @@ from .connection.refusals import (
 from .connection.secrecy import (
     SecretError as SecretError,
 )
+from .connection.sockets import (
+    AddressError as AddressError,
+)
 from .errors import (
     ClosedError as ClosedError,
 )

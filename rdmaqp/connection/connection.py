@@ -197,7 +197,7 @@ class Connection(Lasting):
             if self._peer_sent is not None and self.account.received >= self._peer_sent:
                 raise ConnectionEndedError(f"peer {self.peer} has closed the connection in good order", self.peer)
             try:
-                self._go_on(deadline, "message")
+                (self._go_on if self._peer_sent is None else self._go_on_to_the_last)(deadline)
             except ConnectionLostError:
                 if not self._arrived:  # else it has come before, or with the failure: this is raised once all is taken
                     raise

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rdmaqp.connection.happening import LOG, ConnectionLostError, Happening, Kind, tell
-from rdmaqp.connection.line import arrival_of
+from rdmaqp.connection.ending import Ending
+from rdmaqp.connection.happening import ConnectionLostError
 from rdmaqp.connection.recovery import Recovery, RecoveryError
 from rdmaqp.connection.refusals import GoodbyeError
 from rdmaqp.connection.sockets import Deadline
-from rdmaqp.connection.wire import reason_of
 from rdmaqp.errors import (
     ClosedError,
     DeadlineError,
@@ -24,64 +23,22 @@ from rdmaqp.errors import (
 from rdmaqp.model.enums import QPState
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
-    from rdmaqp.connection.account import Account
     from rdmaqp.connection.agreement import Agreed
-    from rdmaqp.connection.alone import Alone
-    from rdmaqp.connection.exchange import Exchange
-    from rdmaqp.connection.line import Arrival, Line
     from rdmaqp.connection.wire import Setting
     from rdmaqp.verbs.queue_pair import QueuePair
-    from rdmaqp.verbs.reaped import Reaped
-    from rdmaqp.verbs.work_completion import WorkCompletion
 
 _REAP_S = 10.0
-_LAST_REAP_S = 2.0
 _LONGEST_PAUSE_S = 2.0
 
 
-class Lasting:
-    """What goes on within the calls of a :class:`~rdmaqp.Connection`, which sets these up and documents them."""
-
-    agreed: Agreed
-    account: Account
-    recoveries: int
-    _exchange: Exchange
-    _line: Line
-    _patience: float
-    _backoff: float
-    _on_event: Callable[[Happening], object] | None
-    #: Messages that stand in their slots until somebody takes them.
-    _arrived: deque[Arrival]
-    #: How many the peer has sent, once it has said goodbye.
-    _peer_sent: int | None
-    #: What all calls raise from here on.
-    _dead: PeerError | ClosedError | None
-    _alone: Alone
-
-    def __str__(self) -> str:
-        return f"connection with {self._exchange.peer}"
-
-    @property
-    def qp(self) -> QueuePair:
-        """The queue pair; a recovery may replace it."""
-        return self._line.qp
-
-    @property
-    def peer(self) -> str:
-        """The other end's TCP address."""
-        return self._exchange.peer
-
-    @property
-    def unacknowledged(self) -> list[tuple[int, bytes]]:
-        """The messages that were sent and are not known to have arrived, each with its number."""
-        return [(one.number, self._line.read(one.slot, one.length, received=False)) for one in self.account.under_way]
+class Lasting(Ending):
+    """What goes on within the calls of a :class:`~rdmaqp.Connection`."""
 
     # ------------------------------------------------------------------ what happens meanwhile
 
-    def _go_on(self, deadline: Deadline, awaiting: str) -> None:
+    def _go_on(self, deadline: Deadline, awaiting: str = "message") -> None:
         self._alone.require_not_closing(self)
         self._require_alive()
         late = not deadline.left()
@@ -94,6 +51,17 @@ class Lasting:
                 "waiting until they are taken; recv() them, then go on"
             )
         raise DeadlineError(text)
+
+    def _go_on_to_the_last(self, deadline: Deadline) -> None:
+        """As :meth:`_go_on`, once the peer has closed: what it was told has arrived is here, or never will be."""
+        limit = self._last if self._last.left() < deadline.left() else deadline
+        try:
+            self._go_on(limit)
+        except DeadlineError:
+            if limit is deadline:
+                raise
+            text = f"the peer has closed after {self._peer_sent} messages, and {self.account.received} have come"
+            raise self._lost(PeerError(text, self.peer)) from None
 
     def _look(self, deadline: Deadline) -> bool:
         """Take what has happened, after waiting for it; whether anything has."""
@@ -123,16 +91,6 @@ class Lasting:
             self._lost(error)
             raise
 
-    def _completed(self, wc: WorkCompletion) -> None:
-        if not wc.ok:
-            return
-        arrival = arrival_of(wc)
-        if arrival is None:
-            self.account.acknowledge()
-        else:
-            self.account.received += 1
-            self._arrived.append(arrival)
-
     def _hear(self) -> bool:
         """Whether the peer has said something over the exchange; that is seen to."""
         if self._peer_sent is not None:
@@ -148,11 +106,6 @@ class Lasting:
             raise self._lost(error) from error
         self._recover("the peer asks for it")
         return True
-
-    def _end(self, sent: int) -> None:
-        """The peer has closed, and had sent so many messages."""
-        self._peer_sent = sent
-        self._tell("ended", f"{self}: the peer has closed, after {sent} messages")
 
     # ------------------------------------------------------------------ recovery
 
@@ -260,52 +213,3 @@ class Lasting:
         if type(value) is not int or value < 0:
             raise PeerError(f"peer {self.peer} has no Connection at its end: it did not tell {name}", self.peer)
         return value
-
-    # ------------------------------------------------------------------ the end
-
-    def _require_open(self) -> None:
-        if isinstance(self._dead, ClosedError):
-            raise self._dead.with_traceback(None)
-
-    def _require_alive(self) -> None:
-        if self._dead is not None:
-            raise self._dead.with_traceback(None)  # else it would grow by each call that raises it
-
-    def _require_peer(self) -> None:
-        self._require_alive()
-        if self._peer_sent is not None:
-            raise self._lost(PeerError("the peer has closed the connection", self.peer))
-
-    def _all_completed(self, reaped: Reaped) -> None:
-        for wc in reaped.completions:
-            self._completed(wc)
-
-    def _lost(self, error: BaseException, began: float | None = None) -> ConnectionLostError:
-        """The error that ends it, which all later calls raise too.
-
-        What the queue pair has acknowledged to the peer counts, and is returned by :meth:`Connection.recv`; so it takes
-        nothing more from here on.
-        """
-        try:
-            self._all_completed(self._line.qp.reap(timeout=_LAST_REAP_S))
-        except UnaccountedError as short:
-            self._all_completed(short.reaped)
-        except RdmaqpError as broken:
-            LOG.warning("%s: the queue pair does not say what became of its work: %s", self, broken)
-        unknown, reason = self.unacknowledged, reason_of(error)
-        words = f"{len(unknown)} messages may have arrived or not" if unknown else "everything sent had arrived"
-        text = f"{self} is lost: {reason}\n{words}; {self.account.received} were received"
-        self._dead = lost = ConnectionLostError(text, self.peer, unknown, self.account.received)
-        lost.__cause__ = error
-        self._exchange.fail(reason)
-        stalled = 0.0 if began is None else time.monotonic() - began
-        self._tell("lost", text, error=error, stalled=stalled)
-        return lost
-
-    def _give_up(self, error: BaseException) -> None:
-        if not isinstance(error, PeerError):
-            self._exchange.fail(reason_of(error))
-        self._exchange.close()
-
-    def _tell(self, kind: Kind, text: str, **more: Any) -> None:
-        tell(self._on_event, Happening(kind=kind, text=text, **more))

@@ -116,6 +116,26 @@ def test_a_goodbye_in_a_recovery_hands_back_what_has_not(null: Null) -> None:
     assert told[2:] == ["failed", "ended", "lost"]
 
 
+def one_short() -> Any:
+    from rdmaqp.connection import ending
+
+    ending._LAST_S = 0.3
+    client, server = pair()
+    client.send(b"one")
+    client.close()
+    got = server.recv(5)
+    server.account.received -= 1  # as if a completion had been lost
+    return got.decode(), named(error_of(server.recv, 0.1)), named(error_of(server.recv))
+
+
+def test_a_message_that_never_comes_is_not_waited_for_without_end(null: Null) -> None:
+    got, late, lost = null.run(one_short)
+    assert got == "one"
+    assert late.startswith("DeadlineError")
+    assert "ConnectionLostError" in lost
+    assert "the peer has closed after 1 messages, and 0 have come" in lost
+
+
 def second_thread() -> Any:
     client, server = pair()
     waiting = meanwhile(lambda: server.recv(20))
