@@ -121,7 +121,7 @@ class Ending:
         except RdmaqpError as broken:
             LOG.warning("%s: the queue pair does not say what became of its work: %s", self, broken)
         unknown, reason = self.unacknowledged, reason_of(error)
-        words = f"{len(unknown)} messages may have arrived or not (unknown)" if unknown else "everything sent had arrived"
+        words = f"{len(unknown)} messages may have arrived (unknown)" if unknown else "everything sent had arrived"
         text = f"{self} is lost: {reason}\n{words}; {self.account.received} were received"
         self._dead = lost = ConnectionLostError(text, self.peer, unknown, self.account.received)
         lost.__cause__ = error
