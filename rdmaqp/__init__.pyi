@@ -12,6 +12,9 @@ from .connection.aio_listener import (
 from .connection.aio_listener import (
     listen as listen,
 )
+from .connection.alone import (
+    BusyError as BusyError,
+)
 from .connection.cm import (
     cm_connect as cm_connect,
 )
@@ -65,6 +68,9 @@ from .connection.refusals import (
 )
 from .connection.secrecy import (
     SecretError as SecretError,
+)
+from .connection.sockets import (
+    AddressError as AddressError,
 )
 from .errors import (
     ClosedError as ClosedError,

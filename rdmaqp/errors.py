@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno as _errno
 import os
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,35 @@ def errno_name(number: int) -> str:
     return _errno.errorcode.get(number, str(number))
 
 
+def _restored(kind: type[RdmaqpError], args: tuple[object, ...]) -> RdmaqpError:
+    """An error of that *kind* as it was made, without its own constructor, which asks for what its state has."""
+    error = kind.__new__(kind, *args)
+    base = OSError if isinstance(error, OSError) else Exception
+    base.__init__(error, *args)
+    return error
+
+
+def _travels(value: object) -> bool:
+    """Whether *value* can go to another process: what belongs to a device cannot."""
+    import pickle  # seldom needed, and `import rdmaqp` is to cost little
+
+    try:
+        pickle.dumps(value)
+    except Exception:  # whatever it holds may raise anything
+        return False
+    return True
+
+
 class RdmaqpError(Exception):
-    """The base of every error that rdmaqp raises by itself."""
+    """The base of every error that rdmaqp raises by itself.
+
+    All can be pickled, so that a pool of processes hands them on; an attribute that belongs to a device is ``None``
+    there.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {name: value if _travels(value) else None for name, value in vars(self).items()}
+        return _restored, (type(self), self.args), state
 
     def headline(self) -> str:
         """The first line, complete by itself."""

@@ -91,7 +91,8 @@ class Agreement:
             report = check(request(self._qp, attr, None, as_agreed(self.local, remote), state))
             report.findings[:] = [finding for finding in report.findings if finding.rule not in rules.ignore]
             if report.errors:
-                refused.append(report.render())
+                # Its last line would name a state that the queue pair has not come to.
+                refused.append(report.render().removesuffix(f"\n{report.tail}"))
         return "\n".join(refused) or None
 
     def bring_up(self, remote: Endpoint) -> int | None:

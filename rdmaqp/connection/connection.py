@@ -20,13 +20,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.connection.account import Account
+from rdmaqp.connection.alone import Alone, alone
 from rdmaqp.connection.exchange import Exchange
-from rdmaqp.connection.happening import ConnectionEndedError, Happening
+from rdmaqp.connection.happening import ConnectionEndedError, ConnectionLostError, Happening
 from rdmaqp.connection.lasting import Lasting
-from rdmaqp.connection.line import Line
+from rdmaqp.connection.line import Arrival, Line, flat
 from rdmaqp.connection.sockets import Deadline
 from rdmaqp.connection.wire import DEFAULT_PORT, reason_of
-from rdmaqp.errors import ClosedError, PeerError
+from rdmaqp.errors import ClosedError, DeadlineError, PeerError
 from rdmaqp.model.arguments import checked
 from rdmaqp.model.steps import bring_up
 
@@ -35,15 +36,24 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from rdmaqp.connection.line import Arrival
+    from _typeshed import ReadableBuffer as Buffer
+
     from rdmaqp.verbs.device import Context
+
+_LONGEST_LEAVING_S = 5.0  # that a block which an exception ends waits for another thread's call
 
 
 class Connection(Lasting):
-    """Messages of up to *size* bytes over an RC queue pair, both ways, for one thread. See the module.
+    """Messages of up to *size* bytes over an RC queue pair, both ways, for one thread at a time. See the module.
 
     It has *depth* messages under way at most, and *depth* receives posted; a peer that does not take its messages makes
-    :meth:`send` wait. The exchange is its own from here on, and closed with it.
+    :meth:`send` wait. Two ends that both send, and do not :meth:`recv` in between, wait for each other once *depth*
+    messages stand at either: give *timeout*, and receive where it is over. The exchange is its own from here on, and
+    closed with it. Where the TCP connection breaks, it is lost, though the queue pair may be well: without it the two
+    could not agree again.
+
+    A call that comes while another is under way, in a second thread or in *on_event*, raises :class:`BusyError`. Only
+    :meth:`close` may come from any thread: the call under way then raises ClosedError, within a second or so.
 
     Attributes:
         size: bytes of the longest message that both ends take.
@@ -80,30 +90,35 @@ class Connection(Lasting):
             timeout: seconds for coming up.
             patience: seconds for a recovery, from the failure on; then the connection is lost.
             backoff: seconds between the first attempts of a recovery; doubled from one to the next, up to 2 s.
-            on_event: called with each :class:`Happening`, within the call in which it happens. All go to the logger
-                ``rdmaqp`` too.
+            on_event: called with each :class:`Happening`, within the call in which it happens. Where it raises, that is
+                logged, and the connection goes on. All go to the logger ``rdmaqp`` too.
             options: those of :func:`~rdmaqp.model.steps.bring_up`.
 
         Raises:
-            as :meth:`Exchange.agree`; DeviceError, VerbsError: the device has not what is needed.
+            as :meth:`Exchange.agree`; DeviceError, VerbsError: the device has not what is needed. MemoryError: it is
+                too much memory.
             ValueError: a number is out of range.
         """
         least_of = {"size": (size, 1), "depth": (depth, 1), "patience": (patience, 0), "backoff": (backoff, 0)}
         for name, (value, least) in least_of.items():
-            if value < least:
+            if not value >= least:  # nor is it "not a number"
                 raise ValueError(f"{name}: {value} is below {least}")
+        if on_event is not None and not callable(on_event):
+            raise TypeError(f"on_event is {on_event!r}; expected a function that takes a Happening, or None")
+        size, depth = int(size), int(depth)  # True is 1, and goes over the wire as that
         self._exchange = exchange
-        self.account = Account(depth)
         self.recoveries = 0
         self._patience, self._backoff, self._on_event = patience, backoff, on_event
         self._arrived: deque[Arrival] = deque()
         self._peer_sent: int | None = None  # once the peer has said goodbye
         self._dead: PeerError | ClosedError | None = None
+        self._alone = Alone()
         try:
-            self._line = Line(device, size=size, depth=depth)
+            self._line = Line(device, port_num, size=size, depth=depth)
         except BaseException as error:
             self._give_up(error)
             raise
+        self.account = Account(depth)
         try:
             local = self._line.qp.endpoint(port_num, psn=secrets.randbits(24), gid_index=gid_index)
             self.agreed = exchange.agree(
@@ -111,11 +126,11 @@ class Connection(Lasting):
                 prepare=lambda: self._post_receives(self._line.qp), **options,
             )  # fmt: skip
             self.size = min(size, self._number(self.agreed, "size"))
+            self._tell("connected", f"{self}: up, MTU {self.agreed.path_mtu}, messages of up to {self.size} bytes")
         except BaseException as error:
             self._give_up(error)
             self._line.close()
             raise
-        self._tell("connected", f"{self}: up, MTU {self.agreed.path_mtu}, messages of up to {self.size} bytes")
 
     @classmethod
     @checked()
@@ -126,11 +141,19 @@ class Connection(Lasting):
 
         Raises as :meth:`Exchange.connect`, and the class itself.
         """
-        return cls(Exchange.connect(host, port, timeout, secret=secret), timeout=timeout, **more)
+        exchange = Exchange.connect(host, port, timeout, secret=secret)
+        try:
+            return cls(exchange, timeout=timeout, **more)
+        except BaseException as error:
+            exchange.fail(reason_of(error))  # no word where it has been said already
+            exchange.close()
+            raise
 
     # ------------------------------------------------------------------ messages
 
-    def send(self, data: bytes | bytearray | memoryview, timeout: float | None = None) -> int:
+    @checked()
+    @alone
+    def send(self, data: Buffer, timeout: float | None = None) -> int:
         """Send a message of 0…:attr:`size` bytes; returns its number, counted from 1. See :meth:`flush`.
 
         Its bytes are copied. It waits while *depth* messages are under way.
@@ -140,8 +163,10 @@ class Connection(Lasting):
             ConnectionLostError: the connection does not go on; this message is not among ``unknown``, unless its
                 posting was what failed.
             ValueError: it is too long.
+            ClosedError: it is closed; BusyError: another of its calls is under way.
         """
-        length = memoryview(data).nbytes
+        content = flat(data)
+        length = len(content)
         if length > self.size:
             raise ValueError(f"a message of {length} bytes: this connection takes up to {self.size}")
         deadline = Deadline(timeout)
@@ -151,10 +176,12 @@ class Connection(Lasting):
             self._go_on(deadline, "room for a message")
         self._require_peer()
         parcel = self.account.post(length)
-        self._line.write(parcel.slot, memoryview(data).cast("B"))
+        self._line.write(parcel.slot, content)
         self._post(lambda: self._line.send(parcel.slot, length))
         return parcel.number
 
+    @checked()
+    @alone
     def recv(self, timeout: float | None = None) -> bytes:
         """The next message.
 
@@ -162,31 +189,54 @@ class Connection(Lasting):
             DeadlineError: none came within *timeout* seconds.
             ConnectionEndedError: the peer has closed, and there is nothing more.
             ConnectionLostError: the connection does not go on; what had come before has been returned first.
+            ClosedError: it is closed; BusyError: another of its calls is under way.
         """
         deadline = Deadline(timeout)
+        self._require_open()
         while not self._arrived:
             if self._peer_sent is not None and self.account.received >= self._peer_sent:
                 raise ConnectionEndedError(f"peer {self.peer} has closed the connection in good order", self.peer)
-            self._go_on(deadline, "message")
-        slot, length = self._arrived.popleft()
-        data = self._line.read(slot, length, received=True)
-        if self._dead is None:
-            self._post(lambda: self._line.receive(self._line.qp, [slot]))
+            try:
+                (self._go_on if self._peer_sent is None else self._go_on_to_the_last)(deadline)
+            except ConnectionLostError:
+                if not self._arrived:  # else it has come before, or with the failure: this is raised once all is taken
+                    raise
+        return self._take()
+
+    def _take(self) -> bytes:
+        """The first that has arrived; its slot is posted again."""
+        slot, length, taken = self._arrived.popleft()
+        data = self._line.read(slot, length, received=True) if taken is None else taken
+        if self._dead is None and self._peer_sent is None:  # else nothing more will come
+            try:
+                self._post(lambda: self._line.receive(self._line.qp, [slot]))
+            except ConnectionLostError:
+                pass  # the next call says so: this message had come before
+            except BaseException:
+                self._arrived.appendleft(Arrival(slot, length, data))
+                raise
         return data
 
+    @checked()
+    @alone
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all messages that were sent have arrived.
 
         Raises:
             DeadlineError: they had not within *timeout* seconds.
             ConnectionLostError: the connection does not go on.
+            BusyError: another of its calls is under way.
         """
+        self._flush(timeout)
+
+    def _flush(self, timeout: float | None) -> None:
         deadline = Deadline(timeout)
         while self.account.under_way:
             self._go_on(deadline, f"acknowledgement of {len(self.account.under_way)} messages")
 
+    @alone
     def poll(self) -> None:
-        """Look after the connection without waiting. Raises :class:`ConnectionLostError`."""
+        """Look after the connection without waiting. Raises :class:`ConnectionLostError`, ClosedError, BusyError."""
         self._require_alive()
         self._look(Deadline(0))
 
@@ -199,25 +249,43 @@ class Connection(Lasting):
                 return
             yield message
 
+    @checked()
     def close(self, timeout: float | None = None) -> None:
         """Flush, say goodbye to the peer, and close everything; again is harmless.
 
+        Any thread may call it. A call that is under way in another has to end first, and raises ClosedError.
+
         *timeout*, in seconds, is the patience of a recovery where it is not given. Raises as :meth:`flush`; everything
-        is closed all the same.
+        is closed all the same, unless another thread's call was still under way when the time was over.
         """
-        if isinstance(self._dead, ClosedError):
+        deadline = Deadline(self._patience if timeout is None else timeout)
+        if self._alone.left_behind:
+            self._shut()  # the parent's goes on
             return
+        if self._alone.inside_here:
+            if self._dead is None:
+                raise self._alone.busy(self, "close")
+            self._shut()  # on_event was told that it is lost, and closes it
+            return
+        if not self._alone.enter_last(deadline.left()):
+            raise DeadlineError(f"{self} is not closed: a call of another thread was under way for {deadline}")
         try:
             if self._dead is None and self._peer_sent is None:
-                self.flush(self._patience if timeout is None else timeout)
+                self._flush(deadline.left())
                 self._exchange.say_bye(self.account.sent)
         except BaseException as error:
             self._exchange.fail(reason_of(error))
             raise
         finally:
+            self._shut()
+            self._alone.leave()
+
+    def _shut(self) -> None:
+        if not isinstance(self._dead, ClosedError):
             self._dead = ClosedError(f"this {self} is closed")
-            self._exchange.close()
-            self._line.close()
+        self._arrived.clear()
+        self._exchange.close()
+        self._line.close()
 
     def __enter__(self) -> Self:
         return self
@@ -225,7 +293,13 @@ class Connection(Lasting):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
+        if error is None or self._alone.left_behind:
+            self.close()
+            return
+        inside = self._alone.enter_last(_LONGEST_LEAVING_S)
+        try:
             self._give_up(error)
-            self._dead = self._dead or ClosedError(f"this {self} is closed")
-        self.close() if error is None else self._line.close()
+            self._shut()
+        finally:
+            if inside:
+                self._alone.leave()

@@ -41,7 +41,7 @@ class Happening:
     kind: Kind
     text: str
     cause: WorkCompletion | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     attempt: int = 0
     arrived: int = 0
     again: int = 0
@@ -71,7 +71,11 @@ class ConnectionEndedError(PeerError):
 
 
 def tell(listener: Callable[[Happening], object] | None, happening: Happening) -> None:
-    """Tell the log and the user's function."""
+    """Tell the log and the user's function. What that raises is logged: it must not stop a recovery."""
     LOG.log(_LEVELS[happening.kind], "%s", happening.text)
-    if listener is not None:
+    if listener is None:
+        return
+    try:
         listener(happening)
+    except Exception:  # a user's function may raise anything
+        LOG.exception("on_event raised, told of %s: %s", happening.kind, happening.text)

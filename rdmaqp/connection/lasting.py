@@ -3,82 +3,76 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from rdmaqp.connection.happening import ConnectionLostError, Happening, Kind, tell
-from rdmaqp.connection.line import arrival_of
+from rdmaqp.connection.ending import Ending
+from rdmaqp.connection.happening import ConnectionLostError
 from rdmaqp.connection.recovery import Recovery, RecoveryError
+from rdmaqp.connection.refusals import GoodbyeError
 from rdmaqp.connection.sockets import Deadline
-from rdmaqp.connection.wire import reason_of
-from rdmaqp.errors import ClosedError, DeadlineError, GuardError, PeerError, RdmaqpError, VerbsError
+from rdmaqp.errors import (
+    ClosedError,
+    DeadlineError,
+    GuardError,
+    PeerError,
+    RdmaqpError,
+    UnaccountedError,
+    VerbsError,
+)
 from rdmaqp.model.enums import QPState
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
-    from rdmaqp.connection.account import Account
     from rdmaqp.connection.agreement import Agreed
-    from rdmaqp.connection.exchange import Exchange
-    from rdmaqp.connection.line import Arrival, Line
     from rdmaqp.connection.wire import Setting
     from rdmaqp.verbs.queue_pair import QueuePair
-    from rdmaqp.verbs.work_completion import WorkCompletion
 
 _REAP_S = 10.0
 _LONGEST_PAUSE_S = 2.0
 
 
-class Lasting:
-    """What goes on within the calls of a :class:`~rdmaqp.Connection`, which sets these up and documents them."""
-
-    agreed: Agreed
-    account: Account
-    recoveries: int
-    _exchange: Exchange
-    _line: Line
-    _patience: float
-    _backoff: float
-    _on_event: Callable[[Happening], object] | None
-    #: Messages that stand in their slots until somebody takes them.
-    _arrived: deque[Arrival]
-    #: How many the peer has sent, once it has said goodbye.
-    _peer_sent: int | None
-    #: What all calls raise from here on.
-    _dead: PeerError | ClosedError | None
-
-    def __str__(self) -> str:
-        return f"connection with {self._exchange.peer}"
-
-    @property
-    def qp(self) -> QueuePair:
-        """The queue pair; a recovery may replace it."""
-        return self._line.qp
-
-    @property
-    def peer(self) -> str:
-        """The other end's TCP address."""
-        return self._exchange.peer
-
-    @property
-    def unacknowledged(self) -> list[tuple[int, bytes]]:
-        """The messages that were sent and are not known to have arrived, each with its number."""
-        return [(one.number, self._line.read(one.slot, one.length, received=False)) for one in self.account.under_way]
+class Lasting(Ending):
+    """What goes on within the calls of a :class:`~rdmaqp.Connection`."""
 
     # ------------------------------------------------------------------ what happens meanwhile
 
-    def _go_on(self, deadline: Deadline, awaiting: str) -> None:
+    def _go_on(self, deadline: Deadline, awaiting: str = "message") -> None:
+        self._alone.require_not_closing(self)
         self._require_alive()
         late = not deadline.left()
-        if not self._look(deadline) and late:
-            raise DeadlineError(f"{self}: no {awaiting} within {deadline}; the queue pair is in {self.qp.state.name}")
+        if self._look(deadline) or not late:
+            return
+        text = f"{self}: no {awaiting} within {deadline}; the queue pair is in {self.qp.state.name}"
+        if len(self._arrived) == self._line.depth:
+            text += (
+                f"\n{len(self._arrived)} messages have come, which is all that there is room for: the peer may be "
+                "waiting until they are taken; recv() them, then go on"
+            )
+        raise DeadlineError(text)
+
+    def _go_on_to_the_last(self, deadline: Deadline) -> None:
+        """As :meth:`_go_on`, once the peer has closed: what it was told has arrived is here, or never will be."""
+        limit = self._last if self._last.left() < deadline.left() else deadline
+        try:
+            self._go_on(limit)
+        except DeadlineError:
+            if limit is deadline:
+                raise
+            text = f"the peer has closed after {self._peer_sent} messages, and {self.account.received} have come"
+            raise self._lost(PeerError(text, self.peer)) from None
 
     def _look(self, deadline: Deadline) -> bool:
         """Take what has happened, after waiting for it; whether anything has."""
         watched = [] if self._peer_sent is not None else [self._exchange.channel.fileno()]
         found = self._line.wait(watched, deadline)
-        for wc in found:
-            self._completed(wc)
+        try:
+            for wc in found:
+                self._completed(wc)
+        except BaseException as error:  # Ctrl-C: who knows which of them are counted
+            self._lost(error)
+            raise
         if not all(wc.ok for wc in found):
             self._recover("a work request failed")
             return True
@@ -93,16 +87,9 @@ class Lasting:
             post()
         except (GuardError, VerbsError) as error:
             self._recover(str(error))
-
-    def _completed(self, wc: WorkCompletion) -> None:
-        if not wc.ok:
-            return
-        arrival = arrival_of(wc)
-        if arrival is None:
-            self.account.acknowledge()
-        else:
-            self.account.received += 1
-            self._arrived.append(arrival)
+        except BaseException as error:  # Ctrl-C: who knows whether it is posted
+            self._lost(error)
+            raise
 
     def _hear(self) -> bool:
         """Whether the peer has said something over the exchange; that is seen to."""
@@ -113,8 +100,7 @@ class Lasting:
             if kind is None:
                 return False
             if kind == "bye":
-                self._peer_sent = self._exchange.take_bye()
-                self._tell("ended", f"{self}: the peer has closed, after {self._peer_sent} messages")
+                self._end(self._exchange.take_bye())
                 return True
         except (PeerError, ClosedError) as error:
             raise self._lost(error) from error
@@ -125,25 +111,44 @@ class Lasting:
 
     def _recover(self, why: str) -> None:
         """Come up again, with nothing lost and nothing twice. Raises :class:`ConnectionLostError`."""
-        began, limit = time.monotonic(), Deadline(self._patience)
-        if self._peer_sent is not None:
-            raise self._lost(PeerError("the peer has closed the connection", self.peer), began)
+        began = time.monotonic()
+        try:
+            self._recover_since(began, why)
+        except ConnectionLostError:
+            raise
+        except BaseException as error:  # Ctrl-C: the two ends are out of step
+            self._lost(error, began)
+            raise
+
+    def _recover_since(self, began: float, why: str) -> None:
+        limit = Deadline(self._patience)
         while True:
             try:
                 recovery = Recovery(self.qp, self.agreed, min(limit.left(), _REAP_S))
+            except UnaccountedError as error:
+                self._all_completed(error.reaped)
+                raise self._lost(error, began) from error
             except RdmaqpError as error:
                 raise self._lost(error, began) from error
-            for wc in recovery.reaped.completions:
-                self._completed(wc)
-            cause = recovery.reaped.cause
-            said = why if cause is None else cause.status_name
-            self._tell("failed", f"{self}: {said}; recovering", cause=cause)
-            self.agreed = self._agree(recovery, limit, began)
+            self._all_completed(recovery.reaped)
+            if self._peer_sent is None:
+                cause = recovery.reaped.cause
+                said = why if cause is None else cause.status_name
+                self._tell("failed", f"{self}: {said}; recovering", cause=cause)
+                agreed = self._agree(recovery, limit, began)
+            if self._peer_sent is not None:
+                if self.account.under_way or self.account.received < self._peer_sent:
+                    raise self._lost(PeerError("the peer has closed the connection", self.peer), began)
+                return  # everything has arrived at either end: nothing needs the queue pair any more
+            self.agreed = agreed
             if self._resume(began):
                 return
 
     def _agree(self, recovery: Recovery, limit: Deadline, began: float) -> Agreed:
-        """Agree anew, again and again while both ends are in step, and *limit* is not over."""
+        """Agree anew, again and again while both ends are in step, and *limit* is not over.
+
+        Where the peer has closed meanwhile, that is noted, and what was agreed on before is returned.
+        """
         pause, attempt = self._backoff, 0
         while True:
             attempt += 1
@@ -155,6 +160,10 @@ class Lasting:
                 why = error.__cause__
                 assert isinstance(why, Exception)
                 self._line.qp = recovery.qp
+                sent = self._said_goodbye(why)
+                if sent is not None:
+                    self._end(sent)
+                    return self.agreed
                 if not self._exchange.in_step or not limit.left():
                     raise self._lost(why, began) from why
                 self._tell("retrying", f"{self}: attempt {attempt}: {why}", error=why, attempt=attempt)
@@ -163,6 +172,15 @@ class Lasting:
             else:
                 self._line.qp = recovered.qp
                 return recovered.agreed
+
+    def _said_goodbye(self, why: Exception) -> int | None:
+        """How many messages the peer had sent when it closed in good order; ``None`` where it has not."""
+        if isinstance(why, GoodbyeError):
+            return why.sent
+        with suppress(PeerError, ClosedError):  # our record may have come too late for the peer, and its word lie here
+            if self._exchange.news() == "bye":
+                return self._exchange.take_bye()
+        return None
 
     def _resume(self, began: float) -> bool:
         """Settle by the peer's count, and post the rest again; ``False`` where the queue pair failed under that."""
@@ -195,33 +213,3 @@ class Lasting:
         if type(value) is not int or value < 0:
             raise PeerError(f"peer {self.peer} has no Connection at its end: it did not tell {name}", self.peer)
         return value
-
-    # ------------------------------------------------------------------ the end
-
-    def _require_alive(self) -> None:
-        if self._dead is not None:
-            raise self._dead
-
-    def _require_peer(self) -> None:
-        self._require_alive()
-        if self._peer_sent is not None:
-            raise self._lost(PeerError("the peer has closed the connection", self.peer))
-
-    def _lost(self, error: Exception, began: float | None = None) -> ConnectionLostError:
-        """The error that ends it, which all later calls raise too."""
-        unknown = self.unacknowledged
-        words = f"{len(unknown)} messages may have arrived or not" if unknown else "everything sent had arrived"
-        text = f"{self} is lost: {error}\n{words}; {self.account.received} were received"
-        self._dead = lost = ConnectionLostError(text, self.peer, unknown, self.account.received)
-        self._exchange.fail(str(error))
-        stalled = 0.0 if began is None else time.monotonic() - began
-        self._tell("lost", text, error=error, stalled=stalled)
-        return lost
-
-    def _give_up(self, error: BaseException) -> None:
-        if not isinstance(error, PeerError):
-            self._exchange.fail(reason_of(error))
-        self._exchange.close()
-
-    def _tell(self, kind: Kind, text: str, **more: Any) -> None:
-        tell(self._on_event, Happening(kind=kind, text=text, **more))

@@ -15,8 +15,11 @@ from rdmaqp.verbs.work import Recv, Send
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from _typeshed import ReadableBuffer as Buffer
+
     from rdmaqp.connection.sockets import Deadline
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
     from rdmaqp.verbs.queue_pair import QueuePair
     from rdmaqp.verbs.work_completion import WorkCompletion
 
@@ -24,10 +27,11 @@ _LONGEST_SLEEP_S = 1.0  # what raises no event (a queue pair that fails by itsel
 
 
 class Arrival(NamedTuple):
-    """A message that has come: the slot that it stands in, and how long it is."""
+    """A message that has come: the slot that it stands in, and how long it is; or its bytes, once taken out."""
 
     slot: int
     length: int
+    data: bytes | None = None
 
 
 class Line:
@@ -38,7 +42,7 @@ class Line:
         size: bytes of a slot. There are *depth* slots to send from, and as many to receive into.
     """
 
-    def __init__(self, context: Context | str | None, *, size: int, depth: int) -> None:
+    def __init__(self, context: Context | str | None, port_num: int, *, size: int, depth: int) -> None:
         self.size, self.depth = size, depth
         with ExitStack() as stack:
             if context is None or isinstance(context, str):
@@ -46,14 +50,17 @@ class Line:
             most = min(context.attr.max_qp_wr, context.attr.max_cqe // 2)
             if depth > most:
                 raise DeviceError(f"depth: {depth} is above what {context.name} takes, {most} (max_qp_wr, max_cqe)")
+            longest = context.port(port_num).query().max_msg_sz
+            if size > longest:
+                raise DeviceError(f"size: {size} is above what {context.name} sends at once, {longest} (max_msg_sz)")
             self._channel = stack.enter_context(context.create_comp_channel())
             self.cq = stack.enter_context(context.create_cq(2 * depth, self._channel))
             pd = stack.enter_context(context.alloc_pd())
-            self._region = stack.enter_context(pd.alloc_mr(2 * depth * size))
+            self._region = stack.enter_context(_memory(pd, size, depth))
             self.qp: QueuePair = pd.create_qp(self.cq, max_send_wr=depth, max_recv_wr=depth)
             self._stack = stack.pop_all()
 
-    def write(self, slot: int, data: bytes | bytearray | memoryview) -> None:
+    def write(self, slot: int, data: memoryview) -> None:
         """Put *data* into a slot to send from."""
         self._region.buffer[slot * self.size : slot * self.size + len(data)] = data
 
@@ -95,6 +102,21 @@ class Line:
     def close(self) -> None:
         """Close all of it."""
         self._stack.close()
+
+
+def _memory(pd: ProtectionDomain, size: int, depth: int) -> MemoryRegion:
+    """Slots to send from and to receive into. Raises VerbsError; MemoryError where there is not so much."""
+    try:
+        return pd.alloc_mr(2 * depth * size)
+    except MemoryError as error:
+        text = f"{error}\na connection takes 2 * depth * size bytes: give a smaller depth ({depth}) or size ({size})"
+        raise MemoryError(text) from error
+
+
+def flat(data: Buffer) -> memoryview:
+    """The bytes of *data* in a row."""
+    view = memoryview(data)
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
 
 
 def arrival_of(wc: WorkCompletion) -> Arrival | None:

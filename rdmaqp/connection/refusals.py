@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 _LONGEST_VALUE = 64
 
 
+class GoodbyeError(PeerError):
+    """The peer has ended the connection in good order, where something else was awaited.
+
+    Attributes:
+        sent: how many messages it had sent.
+    """
+
+    def __init__(self, peer: str, sent: int) -> None:
+        super().__init__(f"peer {peer} has ended the connection in good order", peer)
+        self.sent = sent
+
+
 class SettingsError(PeerError):
     """The two ends were started with settings that do not fit together.
 

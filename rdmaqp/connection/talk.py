@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from rdmaqp.connection import frames, messages
 from rdmaqp.connection.frames import FrameError, printable
-from rdmaqp.connection.refusals import NotUpError, RefusedError, SettingsError
+from rdmaqp.connection.refusals import GoodbyeError, NotUpError, RefusedError, SettingsError
 from rdmaqp.connection.secrecy import Seal, SecretError, check_secret
 from rdmaqp.connection.wire import reason_of
 from rdmaqp.errors import DeadlineError, PeerError
@@ -144,7 +144,7 @@ class Talk:
         if message["kind"] != kind:
             came = printable(repr(message["kind"]), _LONGEST_NAME)
             if message["kind"] == "bye":
-                raise PeerError(f"peer {self.peer} has ended the connection in good order", self.peer)
+                raise GoodbyeError(self.peer, self._read(messages.read_sent, message))
             self.refuse(FrameError(f"sent a message of kind {came} where {kind!r} was expected"))
         return message
 

@@ -80,10 +80,17 @@ class ProtectionDomain(Resource):
 
     @checked()
     def alloc_mr(self, length: int, access: int = AccessFlag.LOCAL_WRITE) -> MemoryRegion:
-        """Allocate *length* bytes (1 or more) of zeroed, page-aligned memory and register it."""
+        """Allocate *length* bytes (1 or more) of zeroed, page-aligned memory and register it.
+
+        Raises as :meth:`reg_mr`; MemoryError where this process cannot have so much.
+        """
         if length < 1:
             raise ValueError(f"a memory region has at least 1 byte, not {length}")
-        return MemoryRegion(self, mmap.mmap(-1, length), access)
+        try:
+            memory = mmap.mmap(-1, length)
+        except (OSError, OverflowError) as error:
+            raise MemoryError(f"no memory for a region of {length:,} bytes: {error}") from error
+        return MemoryRegion(self, memory, access)
 
     def alloc_mw(self) -> MemoryWindow:
         """A memory window of type 2, bound to nothing yet (ibv_alloc_mw(3)).

@@ -5,21 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rdmaqp.model.attributes import as_int
+
 if TYPE_CHECKING:
     from rdmaqp.verbs.memory import MemoryRegion
 
 
-def bounds(key: object, length: int, what: str) -> tuple[int, int]:
+def bounds(key: object, length: int, what: str, otherwise: str = "; its bytes are in .buffer") -> tuple[int, int]:
     """Offset and length of the slice *key* of *length* bytes.
 
-    Python's slices are cut to what is there; memory that is not there is a mistake here.
+    *otherwise* says what one may want who gives something else. Python's slices are cut to what is there; memory that
+    is not there is a mistake here.
 
     Raises:
         TypeError: *key* is no slice.
         ValueError: it has a step, or is not all inside.
     """
     if not isinstance(key, slice):
-        raise TypeError(f"{what} takes a slice, such as [0:64], not {key!r}; its bytes are in .buffer")
+        raise TypeError(f"{what} takes a slice, such as [0:64], not {key!r}{otherwise}")
     if key.step not in (None, 1):
         raise ValueError(f"a slice of {what} is one run of bytes; this one has a step of {key.step}")
     start = 0 if key.start is None else int(key.start)
@@ -86,8 +89,16 @@ class RemoteMemory:
     length: int
     rkey: int
 
+    def __post_init__(self) -> None:
+        if type(self.addr) is type(self.length) is type(self.rkey) is int:
+            return
+        for name in ("addr", "length", "rkey"):
+            value = getattr(self, name)
+            if as_int(value) is None:
+                raise TypeError(f"RemoteMemory: {name} is {value!r:.60}; expected an int, as the peer told it")
+
     def __getitem__(self, key: slice) -> RemoteMemory:
-        offset, length = bounds(key, self.length, f"this remote memory of {self.length} bytes")
+        offset, length = bounds(key, self.length, f"this remote memory of {self.length} bytes", "")
         return RemoteMemory(self.addr + offset, length, self.rkey)
 
     def __len__(self) -> int:

@@ -242,6 +242,15 @@ def require_work(work: object) -> None:
     """Raise :class:`TypeError` where *work* is none."""
     if not isinstance(work, (Work, Recv)):
         raise TypeError(f"{type(work).__name__} is no work request, such as Send(region[0:64]) or Recv(region)")
+    if isinstance(work, (Write, Read, CompareSwap, FetchAdd)) and not hasattr(work.remote, "rkey"):
+        hint = "give its .remote" if hasattr(work.remote, "lkey") else "RemoteMemory(addr, length, rkey) makes one"
+        raise TypeError(f"{type(work).__name__}: remote is {_given(work.remote)}; expected the peer's memory: {hint}")
+    if isinstance(work, Send) and not (work.to is None or hasattr(work.to, "ah")):
+        raise TypeError(f"Send: to is {_given(work.to)}; expected a destination: qp.destination(record) makes one")
+
+
+def _given(value: object) -> str:
+    return "None" if value is None else f"{value!r:.60} ({type(value).__name__})"
 
 
 def work_is_inline(work: Work | Recv) -> bool:

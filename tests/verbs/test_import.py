@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import rdmaqp
+
 HEAVY = ("rich", "argparse", "cffi", "_cffi_backend", "rdmaqp._verbs", "rdmaqp.cli", "rdmaqp.lab")
 ALL_NAMES = "[getattr(rdmaqp, name) for name in rdmaqp.__all__]"
 
@@ -40,3 +42,23 @@ def test_the_first_use_of_a_device_loads_the_extension() -> None:
     """And the tests above would see it."""
     code = "import rdmaqp\ntry:\n    rdmaqp.devices()\nexcept rdmaqp.DeviceError:\n    import rdmaqp._verbs"
     assert {"_cffi_backend", "rdmaqp._verbs"} <= set(loaded(code))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("AccessFlags", "Did you mean: 'AccessFlag'?"), ("PD", "here it is context.alloc_pd()"), ("nothing_like_it", "")],
+)
+def test_a_name_that_is_not_there(name: str, hint: str) -> None:
+    code = f"import rdmaqp; rdmaqp.{name}"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = process.stderr.strip().rpartition("\n")[2]
+    assert last.startswith(f"AttributeError: module 'rdmaqp' has no attribute {name!r}")
+    assert last.endswith(hint)
+
+
+def test_names_that_are_hinted_at_are_no_names_and_lead_somewhere() -> None:
+    hinted = vars(rdmaqp)["_HERE"]
+    assert not hinted.keys() & set(rdmaqp.__all__)
+    for expression in (hinted[name] for name in ("connect", "get_device_list", "open_device", "Server", "version")):
+        first = expression.partition(" or ")[0].partition("(")[0].partition(".")[0]
+        assert hasattr(rdmaqp, first)
