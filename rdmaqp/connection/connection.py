@@ -151,7 +151,6 @@ class Connection(Lasting):
 
     # ------------------------------------------------------------------ messages
 
-    @checked()
     @alone
     def send(self, data: Buffer, timeout: float | None = None) -> int:
         """Send a message of 0…:attr:`size` bytes; returns its number, counted from 1. See :meth:`flush`.
@@ -180,7 +179,6 @@ class Connection(Lasting):
         self._post(lambda: self._line.send(parcel.slot, length))
         return parcel.number
 
-    @checked()
     @alone
     def recv(self, timeout: float | None = None) -> bytes:
         """The next message.

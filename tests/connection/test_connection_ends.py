@@ -241,14 +241,19 @@ def strided() -> Any:
     errors = [error_of(client.send, wrong) for wrong in ("text", 5, None, [1])]
     client.flush(10)
     got = [server.recv(5).decode() for _ in range(3)]
+    errors += [error_of(server.recv, wrong) for wrong in ("1", -1)]
     return got, [named(error) for error in errors], [client.account.sent, client.account.acknowledged]
 
 
 def test_messages_of_any_buffer(null: Null) -> None:
     got, errors, counts = null.run(strided)
     assert got == ["ace", "BABA", "last"]
-    assert errors[0] == "TypeError: send(): data is 'text', a str; expected a bytes-like object"
-    assert all(error.startswith("TypeError: send(): data is ") for error in errors)
+    assert errors[0] == "TypeError: send(): data is 'text' (str); expected a bytes-like object"
+    assert all(error.startswith("TypeError: send(): data is ") for error in errors[:4])
+    assert errors[4:] == [
+        "TypeError: a timeout is a number of seconds or None, not '1' (str)",
+        "ValueError: a timeout is 0 s or more, or None, not -1",
+    ]
     assert counts == [3, 3]
 
 
