@@ -70,6 +70,23 @@ def test_what_had_come_is_returned_before_the_loss_is_told(null: Null, ending: s
     assert {"tcp": "closed the connection", "interrupted": "interrupted (Ctrl-C)"}[ending] in text
 
 
+def interrupted_again() -> Any:
+    client, server = pair()
+    server.qp.error()
+    server.qp.reap = interrupted  # in the recovery, and while its loss is taken stock of
+    first, second = (outcome(server.recv, 5) for _ in range(2))
+    client.close(0)
+    server.close()
+    return type(first).__name__, named(second)
+
+
+def test_a_second_interrupt_does_not_leave_it_between_two_states(null: Null) -> None:
+    first, second = null.run(interrupted_again)
+    assert first == "KeyboardInterrupt"
+    assert second.startswith("ConnectionLostError: ")
+    assert "is lost: interrupted (Ctrl-C)" in second
+
+
 def what_is_unknown() -> Any:
     client, server = pair()
     for number in range(5):
