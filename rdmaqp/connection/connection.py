@@ -16,6 +16,7 @@ posted again. All this happens within the calls of this object: an end that make
 from __future__ import annotations
 
 import secrets
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -284,6 +285,11 @@ class Connection(Lasting):
         self._arrived.clear()
         self._exchange.close()
         self._line.close()
+
+    def __del__(self) -> None:
+        """Leave nothing open where it was dropped; the peer sees that it has gone, without a goodbye."""
+        if hasattr(self, "_line") and not self.closed and not sys.is_finalizing():
+            self._shut()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -363,6 +364,33 @@ def raised_often() -> Any:
 def test_an_error_that_is_raised_again_does_not_grow(null: Null) -> None:
     lengths = null.run(raised_often)
     assert lengths[-1] == lengths[1]
+
+
+def dropped() -> Any:
+    def descriptors() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    stub(**FLUSHES)
+    counts, heard = [], []
+    for _ in range(5):
+        with rdmaqp.Listener(0) as listener:
+            other = meanwhile(lambda: rdmaqp.Connection(listener.accept(10)))
+            client, server = rdmaqp.Connection.connect("127.0.0.1", listener.port), other()
+        del client, other
+        gc.collect()
+        heard.append(named(outcome(server.recv, 5)))
+        del server
+        counts.append(descriptors())
+    return counts, heard
+
+
+def test_what_is_dropped_leaves_no_descriptor(null: Null) -> None:
+    counts, heard = null.run(dropped)
+    assert counts[-1] == counts[0]
+    for error in heard:
+        assert error.startswith("ConnectionLostError: ")
+        assert "closed the connection" in error
 
 
 def forked(how: str) -> Any:
