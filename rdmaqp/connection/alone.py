@@ -12,6 +12,16 @@ from rdmaqp.errors import ClosedError, RdmaqpError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_forks = 0  # how many lie between the first process and this one: cheaper to compare than process ids
+
+
+def _in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_in_child)
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -34,12 +44,12 @@ class Alone:
         self.closing = False
         self._lock = threading.Lock()
         self._inside = ("", threading.current_thread())
-        self._pid = os.getpid()
+        self._made_after = _forks
 
     @property
     def left_behind(self) -> bool:
         """Whether it is a parent process's, and dead here."""
-        return self._pid != os.getpid()
+        return self._made_after != _forks
 
     @property
     def inside_here(self) -> bool:
@@ -48,11 +58,12 @@ class Alone:
 
     def enter(self, whose: object, call: str) -> None:
         """Come in. Raises :class:`BusyError` where somebody is inside, ClosedError where another thread closes it."""
-        if self.left_behind:
+        if self._made_after != _forks:
             raise ClosedError(
                 f"this {whose} is closed here: it is that of the process from which this one was forked. Connect again"
             )
-        self.require_not_closing(whose)
+        if self.closing:
+            self.require_not_closing(whose)
         if not self._lock.acquire(blocking=False):
             raise self.busy(whose, call)
         self._inside = (call, threading.current_thread())

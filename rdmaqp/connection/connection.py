@@ -16,6 +16,7 @@ posted again. All this happens within the calls of this object: an end that make
 from __future__ import annotations
 
 import secrets
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +152,6 @@ class Connection(Lasting):
 
     # ------------------------------------------------------------------ messages
 
-    @checked()
     @alone
     def send(self, data: Buffer, timeout: float | None = None) -> int:
         """Send a message of 0…:attr:`size` bytes; returns its number, counted from 1. See :meth:`flush`.
@@ -180,7 +180,6 @@ class Connection(Lasting):
         self._post(lambda: self._line.send(parcel.slot, length))
         return parcel.number
 
-    @checked()
     @alone
     def recv(self, timeout: float | None = None) -> bytes:
         """The next message.
@@ -286,6 +285,11 @@ class Connection(Lasting):
         self._arrived.clear()
         self._exchange.close()
         self._line.close()
+
+    def __del__(self) -> None:
+        """Leave nothing open where it was dropped; the peer sees that it has gone, without a goodbye."""
+        if hasattr(self, "_line") and not self.closed and not sys.is_finalizing():
+            self._shut()
 
     def __enter__(self) -> Self:
         return self

@@ -114,20 +114,25 @@ class Ending:
         What the queue pair has acknowledged to the peer counts, and is returned by :meth:`Connection.recv`; so it takes
         nothing more from here on.
         """
+        self._dead = self._loss(error)  # already now: Ctrl-C may come while its work is taken out
         try:
             self._all_completed(self._line.qp.reap(timeout=_LAST_REAP_S))
         except UnaccountedError as short:
             self._all_completed(short.reaped)
         except RdmaqpError as broken:
             LOG.warning("%s: the queue pair does not say what became of its work: %s", self, broken)
-        unknown, reason = self.unacknowledged, reason_of(error)
-        words = f"{len(unknown)} messages may have arrived (unknown)" if unknown else "everything sent had arrived"
-        text = f"{self} is lost: {reason}\n{words}; {self.account.received} were received"
-        self._dead = lost = ConnectionLostError(text, self.peer, unknown, self.account.received)
-        lost.__cause__ = error
-        self._exchange.fail(reason)
+        self._dead = lost = self._loss(error)
+        self._exchange.fail(reason_of(error))
         stalled = 0.0 if began is None else time.monotonic() - began
-        self._tell("lost", text, error=error, stalled=stalled)
+        self._tell("lost", str(lost), error=error, stalled=stalled)
+        return lost
+
+    def _loss(self, error: BaseException) -> ConnectionLostError:
+        unknown = self.unacknowledged
+        words = f"{len(unknown)} messages may have arrived (unknown)" if unknown else "everything sent had arrived"
+        text = f"{self} is lost: {reason_of(error)}\n{words}; {self.account.received} were received"
+        lost = ConnectionLostError(text, self.peer, unknown, self.account.received)
+        lost.__cause__ = error
         return lost
 
     def _give_up(self, error: BaseException) -> None:

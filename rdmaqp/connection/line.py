@@ -114,8 +114,12 @@ def _memory(pd: ProtectionDomain, size: int, depth: int) -> MemoryRegion:
 
 
 def flat(data: Buffer) -> memoryview:
-    """The bytes of *data* in a row."""
-    view = memoryview(data)
+    """The bytes of *data* in a row. Raises TypeError where it has none."""
+    try:
+        view = memoryview(data)
+    except TypeError:
+        given = f"{data!r:.60} ({type(data).__name__})"
+        raise TypeError(f"send(): data is {given}; expected a bytes-like object") from None
     return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
 
 

@@ -47,10 +47,12 @@ class Deadline:
     """A point in time, *seconds* from now; ``None`` is never.
 
     Raises:
-        ValueError: *seconds* is negative or not a number.
+        ValueError: *seconds* is negative or NaN.  TypeError: it is no number.
     """
 
     def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not hasattr(seconds, "__float__"):
+            raise TypeError(f"a timeout is a number of seconds or None, not {seconds!r:.50} ({type(seconds).__name__})")
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"a timeout is 0 s or more, or None, not {seconds}")
         self.seconds = seconds

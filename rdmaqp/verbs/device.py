@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from rdmaqp.errors import DeviceError, RdmaqpError, VerbsError
 from rdmaqp.guard.driver_rows import driver_of_provider
@@ -159,22 +156,11 @@ class Context(Resource):
         check("ibv_close_device", native().lib.ibv_close_device(handle), f"device {self.name}")
         _open_contexts.pop(id(self), None)
 
-    def __del__(self) -> None:
-        """Close what nobody can reach any more, it and all that was made from it: else its descriptors leak.
-
-        They hold each other, so that Python's garbage collector finds them all at once, and has taken none apart yet.
-        """
-        if getattr(self, "_handle_or_none", None) is None or sys.is_finalizing():
-            return  # closed, never opened, or about to end by the process's end
-        with suppress(RdmaqpError):
-            self.close()
-
     def __repr__(self) -> str:
         return f"<Context {self.name}, driver {self.driver or 'unknown'}{', closed' if self.closed else ''}>"
 
 
-#: Whoever drops a context without closing it is not to have it kept open here.
-_open_contexts: WeakValueDictionary[int, Context] = WeakValueDictionary()
+_open_contexts: dict[int, Context] = {}
 
 
 def _in_child() -> None:

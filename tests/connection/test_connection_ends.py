@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -68,6 +69,23 @@ def test_what_had_come_is_returned_before_the_loss_is_told(null: Null, ending: s
     assert got == list(range(90))
     assert (same, received) == (True, 90)
     assert {"tcp": "closed the connection", "interrupted": "interrupted (Ctrl-C)"}[ending] in text
+
+
+def interrupted_again() -> Any:
+    client, server = pair()
+    server.qp.error()
+    server.qp.reap = interrupted  # in the recovery, and while its loss is taken stock of
+    first, second = (outcome(server.recv, 5) for _ in range(2))
+    client.close(0)
+    server.close()
+    return type(first).__name__, named(second)
+
+
+def test_a_second_interrupt_does_not_leave_it_between_two_states(null: Null) -> None:
+    first, second = null.run(interrupted_again)
+    assert first == "KeyboardInterrupt"
+    assert second.startswith("ConnectionLostError: ")
+    assert "is lost: interrupted (Ctrl-C)" in second
 
 
 def what_is_unknown() -> Any:
@@ -241,14 +259,19 @@ def strided() -> Any:
     errors = [error_of(client.send, wrong) for wrong in ("text", 5, None, [1])]
     client.flush(10)
     got = [server.recv(5).decode() for _ in range(3)]
+    errors += [error_of(server.recv, wrong) for wrong in ("1", -1)]
     return got, [named(error) for error in errors], [client.account.sent, client.account.acknowledged]
 
 
 def test_messages_of_any_buffer(null: Null) -> None:
     got, errors, counts = null.run(strided)
     assert got == ["ace", "BABA", "last"]
-    assert errors[0] == "TypeError: send(): data is 'text', a str; expected a bytes-like object"
-    assert all(error.startswith("TypeError: send(): data is ") for error in errors)
+    assert errors[0] == "TypeError: send(): data is 'text' (str); expected a bytes-like object"
+    assert all(error.startswith("TypeError: send(): data is ") for error in errors[:4])
+    assert errors[4:] == [
+        "TypeError: a timeout is a number of seconds or None, not '1' (str)",
+        "ValueError: a timeout is 0 s or more, or None, not -1",
+    ]
     assert counts == [3, 3]
 
 
@@ -341,6 +364,33 @@ def raised_often() -> Any:
 def test_an_error_that_is_raised_again_does_not_grow(null: Null) -> None:
     lengths = null.run(raised_often)
     assert lengths[-1] == lengths[1]
+
+
+def dropped() -> Any:
+    def descriptors() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    stub(**FLUSHES)
+    counts, heard = [], []
+    for _ in range(5):
+        with rdmaqp.Listener(0) as listener:
+            other = meanwhile(lambda: rdmaqp.Connection(listener.accept(10)))
+            client, server = rdmaqp.Connection.connect("127.0.0.1", listener.port), other()
+        del client, other
+        gc.collect()
+        heard.append(named(outcome(server.recv, 5)))
+        del server
+        counts.append(descriptors())
+    return counts, heard
+
+
+def test_what_is_dropped_leaves_no_descriptor(null: Null) -> None:
+    counts, heard = null.run(dropped)
+    assert counts[-1] == counts[0]
+    for error in heard:
+        assert error.startswith("ConnectionLostError: ")
+        assert "closed the connection" in error
 
 
 def forked(how: str) -> Any:

