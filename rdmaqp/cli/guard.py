@@ -14,13 +14,14 @@ from rdmaqp.cli.guard_show import Teller, summary
 from rdmaqp.guard.policy import current
 from rdmaqp.preload import launch
 from rdmaqp.preload.judge import Judge
-from rdmaqp.preload.server import Server
+from rdmaqp.preload.server import Server, sweep
 from rdmaqp.preload.trace import TraceFile
 
 #: argparse would show the program as "...".
 USAGE = """rdmaqp guard [--report | --enforce] [--trace FILE [--redact]] [--quiet] [--deadline SECONDS]
                     [--no-audit] [--] PROGRAM ARGUMENTS..."""
 
+_PREFIX = "rdmaqp-guard-"
 DESCRIPTION = """Runs PROGRAM unchanged and says, on standard error, what is wrong with the queue pairs of it and of all
 processes that it starts: each modify call is judged before it is made, and explained where it fails. The exit status
 is PROGRAM's own (128 + n where signal n ended it); 127 it is not there, 126 it cannot be run, 1 it cannot be
@@ -98,7 +99,8 @@ def _watch(args: argparse.Namespace, words: list[str]) -> int:
             trace = TraceFile(file, redact=args.redact)
         teller = Teller(enforce=args.enforce)
         judge = Judge(teller, enforce=args.enforce, ignore=_ignored(), trace=trace)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rdmaqp-guard-", dir=_place()))
+        sweep(Path(_place()), _PREFIX)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_place()))
         server = Server(Path(folder), judge)
         stack.callback(server.close)
         audit = launch.audits() and not args.no_audit

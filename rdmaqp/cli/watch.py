@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from rdmaqp.cli.arguments import within
-from rdmaqp.cli.console import err, out, plain_table, print_json
+from rdmaqp.cli.console import err, out, print_json
 from rdmaqp.cli.watch_events import DeviceEvents, named, told
+from rdmaqp.cli.watch_show import count, fitting, pair_told, port_told, stamped, table
 from rdmaqp.errors import DeviceError, RdmaqpError
 from rdmaqp.host import resources, sysfs
 from rdmaqp.host.answers import Refused, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -32,10 +35,6 @@ numbers, peer, process; on a terminal as a table that is drawn anew, otherwise a
 each change, of a queue pair or of a port's state, and for each event of a device (a queue pair's own events go to its
 process alone). What comes and goes within one interval is not seen. Ctrl-C ends it."""
 
-COLOURS = {
-    "RESET": "white", "INIT": "yellow", "RTR": "cyan", "RTS": "green", "SQD": "blue", "SQE": "magenta",
-    "ERR": "bold red",
-}  # fmt: skip
 #: Seconds for which a change is marked in the table; changes that are listed below it.
 _FRESH, _LISTED = 5.0, 8
 
@@ -82,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print_json([asdict(each) for each in shown])
         else:
-            out.print(_table(shown, {}))
-            out.print(Text(_count(shown), "dim"))
+            out.print(table(shown, {}))
+            out.print(Text(count(shown), "dim"))
         return 0
     with DeviceEvents(args.device) as heard:
         as_lines = args.json or not out.is_terminal
@@ -183,7 +182,7 @@ class Lines:
             told = {"time": round(time.time(), 3), "what": "port", "port": port, "was": was, "state": state}
             print(json.dumps(told))
         else:
-            out.print(_now(_port_told(port, was, state)), soft_wrap=True)
+            out.print(stamped(port_told(port, was, state)), soft_wrap=True)
 
     def _event(self, device: str, event: AsyncEvent) -> None:
         if self._as_json:
@@ -191,14 +190,14 @@ class Lines:
                     "port": event.port_num}  # fmt: skip
             print(json.dumps(line))
         else:
-            out.print(_now(told(device, event)), soft_wrap=True)
+            out.print(stamped(told(device, event)), soft_wrap=True)
 
     def _tell(self, what: str, each: QueuePairView, was: str | None) -> None:
         if self._as_json:
             told: dict[str, Any] = {"time": round(time.time(), 3), "what": what, **asdict(each)}
             print(json.dumps(told | ({"was": was} if was else {}), ensure_ascii=False))
         else:
-            out.print(_now(_told(what, each, was)), soft_wrap=True)
+            out.print(stamped(pair_told(what, each, was)), soft_wrap=True)
 
 
 class Screen:
@@ -214,14 +213,15 @@ class Screen:
         from rich.live import Live  # loaded here: it costs more than all else that `--once` prints with
 
         ports = self._chosen.ports()
-        with Live(self._picture(there), console=out, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        live = Live(self._picture(there), console=out, auto_refresh=False, vertical_overflow="ellipsis")
+        with _told_to_end(), live:
             while True:
                 time.sleep(interval)
                 now, ports_now = self._chosen.now(), self._chosen.ports()
                 for change in moved_ports(ports, ports_now):
-                    self._last.append(_now(_port_told(*change)))
+                    self._last.append(stamped(port_told(*change)))
                 for name, event in self._heard.poll():
-                    self._last.append(_now(told(name, event)))
+                    self._last.append(stamped(told(name, event)))
                 self.note(there, now)
                 there, ports = now, ports_now
                 live.update(self._picture(there), refresh=True)
@@ -231,7 +231,7 @@ class Screen:
         clock = time.monotonic()
         for change in resources.changes(before, now):
             if self._chosen.tells(change):
-                self._last.append(_now(_told(change.what, change.queue_pair, change.was)))
+                self._last.append(stamped(pair_told(change.what, change.queue_pair, change.was)))
                 self._fresh[change.queue_pair.key] = (clock, change.was or "new")
         self._fresh = {key: mark for key, mark in self._fresh.items() if clock - mark[0] < _FRESH}
 
@@ -240,7 +240,25 @@ class Screen:
 
         shown = [each for each in there if self._chosen.shows(each)]
         marks = {key: was for key, (_, was) in self._fresh.items()}
-        return Group(_table(shown, marks), Text(_count(shown), "dim"), *self._last)
+        # A head above them, the sum and the changes below; what is too long for the screen would be cut off below.
+        fit = fitting(shown, marks, out.height - 3 - len(self._last))
+        hidden = len(shown) - len(fit)
+        more = f"; {hidden} of them do not fit (--state, --pid, …)" if hidden else ""
+        return Group(table(fit, marks), Text(count(shown) + more, "dim"), *self._last)
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """Let SIGTERM unwind the stack: the cursor, which is hidden meanwhile, comes back."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def moved_ports(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str, str]]:
@@ -248,54 +266,3 @@ def moved_ports(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, 
     names = dict.fromkeys((*before, *now))
     states = ((name, before.get(name, "absent"), now.get(name, "gone")) for name in names)
     return [(name, was, state) for name, was, state in states if before.get(name) != now.get(name)]
-
-
-def _now(text: Text) -> Text:
-    """*text*, with the time before it."""
-    return Text.assemble((time.strftime("%H:%M:%S "), "dim"), text)
-
-
-def _port_told(port: str, was: str, state: str) -> Text:
-    return Text.assemble(f"{port} port {was} → ", (state, "green" if state == "ACTIVE" else "bold red"))
-
-
-def _told(what: str, each: QueuePairView, was: str | None) -> Text:
-    """A change in words."""
-    text = Text.assemble(f"{each.device} QP {each.number:#x} {each.type} ")
-    if what == "moved":
-        text.append_text(_state(was or "?")).append(" → ").append_text(_state(each.state))
-    elif what == "gone":
-        text.append("gone, was ").append_text(_state(each.state))
-    else:
-        text.append(f"{what}, ").append_text(_state(each.state))
-    return text.append(f"  {_owner(each)}", "dim")
-
-
-def _table(shown: Sequence[QueuePairView], marks: dict[tuple[str, int, int | None], str]) -> RenderableType:
-    table = plain_table("device", "QP", "type", "state", "peer", "RQ PSN", "SQ PSN", "process")
-    for each in shown:
-        state, was = _state(each.state), marks.get(each.key)
-        if was is not None:
-            state = Text.assemble((f"{was} → " if was != "new" else "+ ", "reverse"), state)
-        name = each.device if each.port is None else f"{each.device}/{each.port}"
-        table.add_row(Text(name), f"{each.number:#x}", each.type, state, _hex(each.peer), _hex(each.rq_psn),
-                      _hex(each.sq_psn), Text(_owner(each)), style="bold" if was is not None else None)  # fmt: skip
-    return table
-
-
-def _state(name: str) -> Text:
-    return Text(name, COLOURS.get(name, ""))
-
-
-def _hex(value: int | None) -> str:
-    return "–" if value is None else f"{value:#x}"
-
-
-def _owner(each: QueuePairView) -> str:
-    return f"{each.process or '?'} ({each.pid})" if each.pid is not None else each.process or "kernel"
-
-
-def _count(shown: Sequence[QueuePairView]) -> str:
-    states = {state: sum(each.state == state for each in shown) for state in resources.STATES}
-    parts = [f"{count} {state}" for state, count in states.items() if count]
-    return f"{len(shown)} queue pair{'' if len(shown) == 1 else 's'}" + (f": {', '.join(parts)}" if parts else "")

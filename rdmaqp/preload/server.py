@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import secrets
 import selectors
+import shutil
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 #: All processes of a launcher may start at the same moment, and none of them waits.
 _BACKLOG = 4096
+#: Seconds: a folder may be there for a moment before somebody listens in it.
+_YOUNG = 60
 
 
 class Server:
@@ -170,6 +175,23 @@ class Server:
         # One that has lost its descriptor has opened another before this one was seen to be closed.
         if process is not None and process not in self._of.values():
             self._judge.gone(process, why)
+
+
+def sweep(place: Path, prefix: str) -> None:
+    """Remove the folders in *place* that servers of ours have left which were killed: nobody answers there."""
+    for folder in place.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):  # another user's, or gone meanwhile
+            status = folder.lstat()
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _YOUNG and not _is_served(folder):
+                shutil.rmtree(folder)
+
+
+def _is_served(folder: Path) -> bool:
+    for path in folder.iterdir():
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+            if line.connect_ex(str(path)) != errno.ECONNREFUSED:
+                return True
+    return False
 
 
 def _peer_pid(connection: socket.socket) -> int:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from rdmaqp import cli
-from rdmaqp.cli import watch
+from rdmaqp.cli import watch, watch_show
 from rdmaqp.host.resources import QueuePairView
 
 Rdmaqp = Callable[..., subprocess.CompletedProcess[str]]
@@ -141,6 +146,34 @@ def test_the_screen_marks_what_has_changed(monkeypatch: pytest.MonkeyPatch, caps
     screen.note(after, after)
     Console(width=120, force_terminal=False).print(screen._picture(after))
     assert "INIT → RTR" not in capsys.readouterr().out.splitlines()[1]
+
+
+def test_what_does_not_fit_on_the_screen_is_what_matters_least() -> None:
+    pairs = [QueuePairView("rxe0", 1, number, "RC", "ERR" if number == 70 else "RTS") for number in range(100)]
+    assert watch_show.fitting(pairs, set(), 100) == pairs
+    fit = watch_show.fitting(pairs, {pairs[90].key}, 4)
+    assert [each.number for each in fit] == [0, 1, 70, 90]
+    assert [each.number for each in watch_show.fitting(pairs, {pairs[90].key}, -5)] == [90]
+
+
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 0)])
+def test_a_terminal_is_left_as_it_was_found(tool: Tool, how: int, status: int) -> None:
+    """With its cursor, and with the sum of all in sight: 200 queue pairs are more than it has lines."""
+    environment = os.environ | tool([pair(number, "RTS") for number in range(200)]) | {"TERM": "xterm", "COLUMNS": "80"}
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    words = [sys.executable, "-m", "rdmaqp", "watch", "--interval", "0.1"]
+    process = subprocess.Popen(words, env=environment, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+    os.close(theirs)
+    seen = b""
+    with suppress(OSError):  # EIO: nobody has it open any more
+        while data := os.read(ours, 65536):
+            seen += data
+            if seen.count(b"200 queue pairs: 200 RTS; ") == 2:  # drawn anew
+                process.send_signal(how)
+    os.close(ours)
+    assert process.wait(60) == status
+    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h") == 1
 
 
 def test_ports_that_change() -> None:

@@ -22,7 +22,7 @@ from rdmaqp import cli
 from rdmaqp.cli.guard_show import Teller
 from rdmaqp.preload import launch
 from rdmaqp.preload.judge import Judge
-from rdmaqp.preload.server import Server
+from rdmaqp.preload.server import Server, sweep
 from stub import NullDevice
 
 RDMAQP = [sys.executable, "-m", "rdmaqp"]
@@ -211,6 +211,25 @@ def test_no_place_for_the_socket(null_device: NullDevice, tmp_path: Path) -> Non
     done = null_device.run([sys.executable, "-c", code, tmp_path / "gone"])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("rdmaqp: echo cannot be watched, and was not started: ")
+
+
+def test_what_a_killed_judge_left_is_swept_away_and_nothing_else() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        folders = {word: place / f"guard-{word}" for word in ("killed", "served", "young", "full")}
+        for folder in folders.values():
+            folder.mkdir()
+        for word in ("killed", "young"):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+                line.bind(str(folders[word] / "line"))
+        (folders["full"] / "notes").write_text("not a socket")
+        (place / "other").mkdir()
+        serves = Server(folders["served"], Judge(Teller(enforce=False)))
+        for word in ("killed", "served", "full"):
+            os.utime(folders[word], (0, 0))
+        sweep(place, "guard-")
+        serves.close()
+        assert sorted(path.name for path in place.iterdir()) == ["guard-served", "guard-young", "other"]
 
 
 def test_a_judge_that_breaks_does_not_break_the_program(null_device: NullDevice) -> None:

@@ -186,20 +186,13 @@ static void ask_pkey(const struct real *verbs, struct ibv_context *context, uint
 }
 
 /*
- * The name of a net device, "" where this network namespace has none of that index, RDMAQP_NOT_ASKED where that could
- * not be asked: a program may be out of descriptors, or not allowed to open sockets. So the line is asked, which is
- * open already. It stays in the namespace that it was made in: that none is there is asked anew, of the present one.
+ * "" where this network namespace has none of that index. A program may be out of descriptors, or not allowed to open
+ * sockets: the line is asked, and only that its namespace, which may be an earlier one, has none is asked anew.
  */
 static void ask_netdev(uint32_t index, char name[IF_NAMESIZE])
 {
-	int saved = errno;
-
-	if (!line_netdev(index, name)) {
-		errno = 0;
-		if (!if_indextoname(index, name))
-			strcpy(name, errno == ENXIO || errno == ENODEV ? "" : RDMAQP_NOT_ASKED);
-	}
-	errno = saved;
+	if (!line_netdev(index, name) && !if_indextoname(index, name))
+		strcpy(name, errno == ENXIO || errno == ENODEV ? "" : RDMAQP_NOT_ASKED);
 }
 
 static void copy_gid(struct rdmaqp_gid *to, const struct ibv_gid_entry *from)
