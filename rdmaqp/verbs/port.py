@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Mapping
@@ -189,9 +190,15 @@ def facts_of(num: int, raw: bytes) -> PortFacts:
     )  # fmt: skip
 
 
+_UNASKED = b"\0?"
+
+
 @lru_cache(4096)  # a table changes rarely, and one of its slots is looked at with each call
 def entry_of(raw: bytes, name: bytes) -> GidEntry:
-    """The entry in the bytes of a ``struct ibv_gid_entry``; *name* is its net device's here, ended by a NUL."""
+    """The entry in the bytes of a ``struct ibv_gid_entry``; *name* is its net device's here, ended by a NUL.
+
+    Nothing before the NUL is none here; with a ``?`` behind it, that could not be asked.
+    """
     ffi = native().ffi
     slot = ffi.new("struct ibv_gid_entry *")
     ffi.buffer(slot)[:] = raw
@@ -200,13 +207,13 @@ def entry_of(raw: bytes, name: bytes) -> GidEntry:
     return GidEntry(
         index=slot.gid_index, gid=GID(ffi.buffer(slot.gid.raw)[:]), type=kind,
         # No net device: RoCE has one elsewhere, or has lost it; InfiniBand needs none.
-        netdev=None if kind is GidType.IB and not slot.ndev_ifindex else netdev,
+        netdev=None if name[:2] == _UNASKED or (kind is GidType.IB and not slot.ndev_ifindex) else netdev,
     )  # fmt: skip
 
 
 def _netdev(ifindex: int) -> bytes:
-    """The net device's name; ``b""`` where there is none of that number in this network namespace."""
+    """The net device's name, as :func:`entry_of` takes it."""
     try:
         return os.fsencode(socket.if_indextoname(ifindex))
-    except OSError:
-        return b""
+    except OSError as error:
+        return b"" if error.errno == errno.ENXIO or not ifindex else _UNASKED  # no descriptor is left, or forbidden

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -269,6 +270,19 @@ def net_device_elsewhere() -> list[Any]:
 
 def test_a_net_device_of_another_namespace_is_none_here(null: Null) -> None:
     assert null.run(net_device_elsewhere) == ["lo", "", ""]
+
+
+def net_device_unasked() -> list[Any]:
+    from rdmaqp.verbs.port import _netdev, entry_of
+
+    raw = native().ffi.new("struct ibv_gid_entry *", {"gid_type": 2, "ndev_ifindex": 1})
+    there = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (there, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    return [entry_of(native().ffi.buffer(raw)[:], _netdev(1)).netdev]
+
+
+def test_a_net_device_that_cannot_be_asked_for_is_not_taken_for_none(null: Null) -> None:
+    assert null.run(net_device_unasked) == [None]  # to ask takes a descriptor, and none is left
 
 
 def picked() -> list[Any]:
