@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.lab import accel, command, fetch, guest, tools
 from rdmaqp.lab import kernel as kernels
-from rdmaqp.lab.errors import LabError
+from rdmaqp.lab.errors import EmulatorError, LabError
 from rdmaqp.lab.status import LabStatus, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+_MORE_TRIES = 2  # where QEMU itself dies
 
 __all__ = ["LabError", "LabStatus", "run", "setup", "status"]
 
@@ -52,7 +54,8 @@ def run(
         The command's exit status, or 128 + n after signal n.
 
     Raises:
-        LabError: something is missing, or the guest did not come up, or died.
+        LabError: something is missing, or the guest did not come up, or died. Where QEMU itself died before the
+            command was started, it is started again, twice at most.
     """
     _require_tools()
     chosen = kernels.explicit(kernel) if kernel is not None else _kernel(say)
@@ -65,6 +68,11 @@ def run(
     )
     command.check(wanted)
     say(f"booting kernel {chosen.version} ({'KVM' if wanted.kvm else 'software emulation, up to a minute'})")
+    for _ in range(_MORE_TRIES):
+        try:
+            return guest.run(wanted, boot_timeout)
+        except EmulatorError as error:
+            say(f"{error.args[0].removeprefix('lab: ')}; booting once more")
     return guest.run(wanted, boot_timeout)
 
 

@@ -28,3 +28,7 @@ class LabError(RdmaqpError):
         if self.console:
             lines += ["  end of the guest's console:", *(f"  | {line}" for line in self.console.splitlines())]
         return "\n".join(lines)
+
+
+class EmulatorError(LabError):
+    """QEMU itself died before the command was started: nothing has happened, and it may be tried once more."""

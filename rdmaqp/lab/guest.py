@@ -8,6 +8,7 @@ a fifth pipe, closes: on return, on an error, on a signal, and when this process
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import selectors
 import signal
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rdmaqp.lab import command, tools
 from rdmaqp.lab.cache import writable_cache_dir
-from rdmaqp.lab.errors import LabError
+from rdmaqp.lab.errors import EmulatorError, LabError
 from rdmaqp.lab.processes import kept
 from rdmaqp.lab.streams import Console, Output, Status
 
@@ -43,6 +44,8 @@ class _SignalledError(BaseException):
 
 #: Seconds until the command must have started: in all, and without a word from the guest.
 _SLOWEST_BOOT, _SILENCE = 900.0, 180.0
+#: Seen of QEMU 10.0 (Debian 13) in software emulation now and then: hw/pci/msix.c, msix_table_mmio_write().
+_QEMU_DIED = re.compile(r"qemu-system-\w+: \S+: .*Assertion .* failed")
 
 
 def run(guest: Guest, boot_timeout: float | None, stdout: int = 1, stderr: int = 2) -> int:
@@ -142,7 +145,10 @@ class _Session:
             output.flush()
         if self._status.started:
             raise self._error("the guest ended before the command did (it crashed, or was powered off)")
-        raise self._error("the guest ended before it could start the command")
+        error = self._error("the guest ended before it could start the command")
+        if _QEMU_DIED.search(error.console):
+            raise EmulatorError("lab: QEMU itself died while the guest was booting", error.notes, error.console)
+        raise error
 
     def _is_complete(self) -> bool:
         return self._status.exit_status is not None and all(output.ended for output in self._outputs)

@@ -136,8 +136,9 @@ def main() -> None:
     with connect(Figures()):
         pass
     say("there")
-    subprocess.run([sys.executable, "-m", "rdmaqp", "pingpong", HOST, "-n", "20", "--timeout", "60", "--json"],
-                   check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, "-m", "rdmaqp", "pingpong", HOST, "-n", "20", "--timeout", "60", "--json"],
+                          check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
     say("done pingpong")
     run("plain", 100, lambda _: None)
     run("5", 200, lossy(5))
