@@ -18,7 +18,6 @@ from rdmaqp.lab.guest import _Session
 from rdmaqp.lab.kernel import Kernel
 from rdmaqp.lab.streams import Console, Status
 
-
 KERNEL = Kernel("6.1", Path("vmlinuz"), Path("modules"), "given", has_9p=True)
 
 
