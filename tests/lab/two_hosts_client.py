@@ -131,15 +131,26 @@ def killed() -> None:
     say(f"done killed: {len(unknown)} sent again to its successor")
 
 
+def pingpong() -> None:
+    """The command; once more where a guest stood still for half a second, which is when the other gives up."""
+    words = [sys.executable, "-m", "rdmaqp", "pingpong", HOST, "-n", "20", "--timeout", "60", "--json"]
+    for left in (2, 1, 0):
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        if done.returncode == 0:
+            say("done pingpong")
+            return
+        said = done.stdout + done.stderr
+        assert left, said
+        assert "RETRY_EXC_ERR" in said or '"PeerError"' in said, said
+        say(f"ping-pong once more: {said[:200]}")
+
+
 def main() -> None:
     shell("modprobe", "sch_netem")
     with connect(Figures()):
         pass
     say("there")
-    done = subprocess.run([sys.executable, "-m", "rdmaqp", "pingpong", HOST, "-n", "20", "--timeout", "60", "--json"],
-                          check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    say("done pingpong")
+    pingpong()
     run("plain", 100, lambda _: None)
     run("5", 200, lossy(5))
     mend("5")
