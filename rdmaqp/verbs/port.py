@@ -190,14 +190,14 @@ def facts_of(num: int, raw: bytes) -> PortFacts:
     )  # fmt: skip
 
 
-_UNASKED = b"\0?"
+_UNASKED = "/"
 
 
 @lru_cache(4096)  # a table changes rarely, and one of its slots is looked at with each call
 def entry_of(raw: bytes, name: bytes) -> GidEntry:
     """The entry in the bytes of a ``struct ibv_gid_entry``; *name* is its net device's here, ended by a NUL.
 
-    Nothing before the NUL is none here; with a ``?`` behind it, that could not be asked.
+    An empty one is none here; ``/``, which no net device is called, could not be asked (it takes a descriptor).
     """
     ffi = native().ffi
     slot = ffi.new("struct ibv_gid_entry *")
@@ -207,7 +207,7 @@ def entry_of(raw: bytes, name: bytes) -> GidEntry:
     return GidEntry(
         index=slot.gid_index, gid=GID(ffi.buffer(slot.gid.raw)[:]), type=kind,
         # No net device: RoCE has one elsewhere, or has lost it; InfiniBand needs none.
-        netdev=None if name[:2] == _UNASKED or (kind is GidType.IB and not slot.ndev_ifindex) else netdev,
+        netdev=None if netdev == _UNASKED or (kind is GidType.IB and not slot.ndev_ifindex) else netdev,
     )  # fmt: skip
 
 
@@ -216,4 +216,4 @@ def _netdev(ifindex: int) -> bytes:
     try:
         return os.fsencode(socket.if_indextoname(ifindex))
     except OSError as error:
-        return b"" if error.errno == errno.ENXIO or not ifindex else _UNASKED  # no descriptor is left, or forbidden
+        return b"" if error.errno == errno.ENXIO or not ifindex else _UNASKED.encode()

@@ -196,11 +196,11 @@ class Reader:
         """
         if not self._pieces or len(self._pieces) >= _PIECES or not raw.strip():
             return False
+        if any(pattern.match(part) for part in self._pieces[1:] for pattern in all_in(part, of_programs=True)):
+            return False
+        weak = next((key for key, each in self._open.items() if each is self._weak), None)
         for glue in ("", " "):
             whole = glue.join([*self._pieces, raw])[:_LONGEST]
-            if any(pattern.match(part) for part in self._pieces[1:] for pattern in all_in(part, of_programs=True)):
-                return False
-            weak = next((key for key, each in self._open.items() if each is self._weak), None)
             if self._known(whole.rstrip(), of_programs=True):
                 if weak is not None and self._open.get(weak) is self._weak:
                     del self._open[weak]

@@ -1,7 +1,7 @@
 /*
- * The socket to rdmaqp's process: one for a process, opened at its start or first call and kept. Each message is one record
- * (SOCK_SEQPACKET). Where the other end is gone, or a verdict does not come by the deadline, the process is left alone
- * from then on.
+ * The socket to rdmaqp's process: one for a process, opened at its start or first call and kept. Each message is one
+ * record (SOCK_SEQPACKET). Where the other end is gone, or a verdict does not come by the deadline, the process is left
+ * alone from then on.
  */
 #include "shim.h"
 

@@ -9,7 +9,7 @@ struct rdmaqp_answers {
 	int pkey; /* in host order */
 	struct ibv_port_attr port;
 	struct ibv_gid_entry gid;
-	char netdev[IF_NAMESIZE]; /* of that entry: "" where it has none in this network namespace */
+	char netdev[IF_NAMESIZE]; /* of that entry: "" it has none in this network namespace, "/" it cannot be asked */
 };
 
 enum {
@@ -45,12 +45,8 @@ static int rdmaqp_ask(struct ibv_qp *qp, uint8_t port_num, int sgid_index, int p
 	if (sgid_index >= 0 && !ibv_query_gid_ex(context, port_num, sgid_index, &answers->gid, 0)) {
 		uint32_t ifindex = answers->gid.ndev_ifindex;
 
-		if (!ifindex || !if_indextoname(ifindex, answers->netdev)) {
-			int is_unknown = ifindex && errno != ENXIO; /* it takes a descriptor to ask */
-
-			memset(answers->netdev, 0, sizeof(answers->netdev));
-			answers->netdev[1] = is_unknown ? '?' : 0;
-		}
+		if (!ifindex || !if_indextoname(ifindex, answers->netdev))
+			strncpy(answers->netdev, ifindex && errno != ENXIO ? "/" : "", sizeof(answers->netdev));
 		there |= RDMAQP_HAS_GID;
 	}
 	if (pkey_index >= 0 && pkey_index < answers->port.pkey_tbl_len &&
