@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import RdmaqpError
 from rdmaqp.guard.driver_rows import ALIASES, DRIVERS
 from rdmaqp.guard.lore.machine import Kind, has_type, owner, types_of
-from rdmaqp.model.enums import QPType
+from rdmaqp.model.enums import MTU, QPType, mtu_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +44,10 @@ def within(low: float, high: float, kind: type[int] | type[float] = int) -> Call
     return read
 
 
-def one_of(*numbers: int) -> Callable[[str], int]:
-    """The type of an option that is one of a few numbers."""
-
-    def read(text: str) -> int:
-        if text not in map(str, numbers):
-            raise argparse.ArgumentTypeError(f"{text[:40]} is not one of {', '.join(map(str, numbers))}")
-        return int(text)
-
-    return read
+def add_mtu(parser: argparse.ArgumentParser) -> None:
+    """``--mtu BYTES``."""
+    parser.add_argument("-m", "--mtu", type=_mtu, metavar="BYTES",
+                        help="path MTU, 256 to 4096; the port's active one by itself")  # fmt: skip
 
 
 def add_bind(parser: argparse.ArgumentParser) -> None:
@@ -123,3 +118,10 @@ def _driver(text: str) -> str:
             f" (known: {', '.join(DRIVERS)})"
         )
     return name
+
+
+def _mtu(text: str) -> int:
+    sizes = [str(mtu_bytes(code)) for code in MTU]
+    if text not in sizes:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not one of {', '.join(sizes)}")
+    return int(text)

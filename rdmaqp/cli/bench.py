@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.cli.arguments import add_bind, anywhere, one_of, waiting
+from rdmaqp.cli.arguments import add_bind, add_mtu, anywhere, waiting
 from rdmaqp.cli.bench_show import Show, show_result
 from rdmaqp.cli.chart import charts
 from rdmaqp.cli.console import err, print_json, show_guard_warnings
@@ -56,8 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("-d", "--ib-dev", metavar="DEVICE", help="the first with an ACTIVE port by itself")
     parser.add_argument("-i", "--ib-port", type=int, default=1, metavar="N", help="the device's port (%(default)s)")
     parser.add_argument("-x", "--gid-index", type=int, metavar="N", help="our GID's index; picked by itself")
-    parser.add_argument("-m", "--mtu", type=one_of(256, 512, 1024, 2048, 4096), metavar="BYTES",
-                        help="path MTU, 256 to 4096; the port's active one by itself")
+    add_mtu(parser)
     parser.add_argument("-t", "--tx-depth", type=int, default=128, metavar="N", help="sends under way (%(default)s)")
     parser.add_argument("-r", "--rx-depth", type=int, default=512, metavar="N", help="receives posted (%(default)s)")
     parser.add_argument("-l", "--post-list", "--post_list", type=int, default=1, metavar="N",

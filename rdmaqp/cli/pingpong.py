@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from rdmaqp.cli.arguments import add_bind, one_of, waiting, within
+from rdmaqp.cli.arguments import add_bind, add_mtu, waiting, within
 from rdmaqp.cli.console import err, out, print_json, show_guard_warnings
 from rdmaqp.cli.histogram import histogram
 from rdmaqp.cli.telling import Telling
@@ -46,8 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     number("-g", "--gid-idx", None, 0, 255, "our GID's index; picked by itself")
     number("-s", "--size", 4096, 1, 1 << 31, "bytes of a message")
     number("-n", "--iters", 1000, 1, 100_000_000, "round trips")
-    parser.add_argument("-m", "--mtu", type=one_of(256, 512, 1024, 2048, 4096), metavar="BYTES",
-                        help="path MTU, 256 to 4096; the port's active one by itself")
+    add_mtu(parser)
     number("-r", "--rx-depth", 500, 1, (1 << 31) - 1, "receives posted")
     number("-l", "--sl", 0, 0, 15, "service level")
     parser.add_argument("-e", "--events", action="store_true", help="sleep on events instead of spinning")
