@@ -18,12 +18,14 @@ from pathlib import Path
 import cffi
 
 ROOT = Path(__file__).resolve().parent
-#: One unit, in this order, as C and as what cffi is told of it. What both read stands there once: data_path.h, cm.h.
+#: One unit, in this order, as C and as what cffi is told of it. What both read stands there once: data_path.h,
+#: many.h, cm.h.
 C_FILES = (
     "shim.c", "asking.c", "data_path.h", "domain.c", "queues.c", "accounts.c", "poll.c", "take.c", "records.c",
-    "post.c", "shared.c", "chain.c", "stream.c", "transfer.c", "events.c", "pingpong.c", "cm.h", "cm.c", "cm_none.c",
+    "post.c", "shared.c", "chain.c", "stream.c", "transfer.c", "events.c", "pingpong.c", "many.h", "many.c",
+    "cm.h", "cm.c", "cm_none.c",
 )  # fmt: skip
-CDEFS = ("cdef.h", "data_path.h", "cdef_data.h", "cm.h", "cdef_cm.h")
+CDEFS = ("cdef.h", "data_path.h", "cdef_data.h", "many.h", "cdef_many.h", "cm.h", "cdef_cm.h")
 FOLDER = "rdmaqp/verbs/_c"
 
 #: Constants that came after rdma-core 44 (Debian 12), or were not in every distribution's 44.

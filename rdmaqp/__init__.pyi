@@ -144,6 +144,9 @@ from .model.cm import (
 from .model.endpoint import (
     Endpoint as Endpoint,
 )
+from .model.endpoints import (
+    Endpoints as Endpoints,
+)
 from .model.enums import (
     MTU as MTU,
 )
@@ -251,6 +254,9 @@ from .verbs.events import (
 )
 from .verbs.events import (
     AsyncEvents as AsyncEvents,
+)
+from .verbs.group import (
+    QueuePairs as QueuePairs,
 )
 from .verbs.history import (
     Attempt as Attempt,

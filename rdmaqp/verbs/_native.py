@@ -101,14 +101,20 @@ def check_pointer(
     """*pointer*, or :class:`VerbsError` with errno where it is NULL; with why, where *asked* says what was wanted."""
     ffi = native().ffi
     if pointer == ffi.NULL:
-        number = ffi.errno
-        error = VerbsError(verb, number, about, _memlock_notes() if number == errno.ENOMEM else ())
-        if asked is None:
-            raise error
-        from rdmaqp.verbs.failures import explain  # only what has failed pays for it
-
-        raise explain(error, asked)
+        raise create_failed(verb, ffi.errno, about, asked)
     return pointer
+
+
+def create_failed(
+    verb: str, number: int, about: str, asked: Callable[[], Request] | None = None
+) -> VerbsError:  # fmt: skip
+    """The error of *verb*, which made nothing, with error *number*; with why, where *asked* says what was wanted."""
+    error = VerbsError(verb, number, about, _memlock_notes() if number == errno.ENOMEM else ())
+    if asked is None:
+        return error
+    from rdmaqp.verbs.failures import explain  # only what has failed pays for it
+
+    return explain(error, asked)
 
 
 def _memlock_notes() -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class Resource(ABC):
     kind: ClassVar[str] = "object"
     #: The order of ends and of locks. Among children the lowest is closed first: what uses memory ends before the
     #: memory does. A parent's is above its children's, and locks are taken from the highest down.
-    _rank: ClassVar[int] = 0
+    _rank: ClassVar[float] = 0
     #: Whether it is a parent process's, and dead here.
     _left_behind = False
 
@@ -111,6 +111,14 @@ class Resource(ABC):
         for parent in self._parents:
             parent._children.pop(id(self), None)
 
+    def _bar(self) -> None:
+        """After fork, in the child: calls into C are refused, whoever held a lock there."""
+        for raw in (getattr(self, "raw", None), getattr(self, "domain", None)):
+            lock = getattr(raw, "lock", None)
+            if lock is not None:
+                lock.next = lock.serving = 0
+                lock.closed = 1
+
     @abstractmethod
     def _destroy(self, handle: Any) -> None:
         """Call the verb that ends *handle*, and check what it says."""
@@ -142,11 +150,7 @@ def leave_behind(root: Resource) -> None:
     root._lock = threading.RLock()
     root._handle_or_none, root._left_behind = None, True
     root.closings += 1
-    for raw in (getattr(root, "raw", None), getattr(root, "domain", None)):
-        lock = getattr(raw, "lock", None)
-        if lock is not None:  # calls into C are refused by it
-            lock.next = lock.serving = 0
-            lock.closed = 1
+    root._bar()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rdmaqp.verbs.channel import CompletionChannel
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.group import QueuePairs
     from rdmaqp.verbs.queue_pair import QueuePair
     from rdmaqp.verbs.records import Completions
 
@@ -25,6 +26,9 @@ SLICE_NS = 20_000_000
 
 #: Completions taken by one call.
 _MOST = 64
+
+#: Queue pairs that a message names.
+_SHOWN = 8
 
 
 class CompletionQueue(Resource):
@@ -75,7 +79,11 @@ class CompletionQueue(Resource):
         for child in list(self._children.values()):
             if child.kind == "queue pair" and getattr(child, "qp_num", None) == qp_num:
                 return cast("QueuePair", child)
-        return None
+        found = (group.numbered(qp_num) for group in self._groups())
+        return next((one for one in found if one is not None), None)
+
+    def _groups(self) -> list[QueuePairs]:
+        return [cast("QueuePairs", child) for child in self._children.values() if child.kind == "group of queue pairs"]
 
     def poll(self, num_entries: int = 16) -> list[WorkCompletion]:
         """The completions that wait now, 64 at most a call; an empty list where there are none (ibv_poll_cq(3)).
@@ -230,7 +238,10 @@ class CompletionQueue(Resource):
         """What a wait in vain says: whose completions they would have been, and what keeps one away for ever."""
         pairs = [child for child in self._children.values() if child.kind == "queue pair"]
         lines = [f"no completion within {timeout} s on {self.context.name}"]
-        lines += [f"  {pair}: {pair.where_now()}" for pair in pairs]  # type: ignore[attr-defined]
+        lines += [f"  {pair}: {pair.where_now()}" for pair in pairs[:_SHOWN]]  # type: ignore[attr-defined]
+        if len(pairs) > _SHOWN:
+            lines.append(f"  and {len(pairs) - _SHOWN} more")
+        lines += [f"  {group}: {group.where_now()}, as last known" for group in self._groups()]
         if pairs:
             lines.append(
                 "A receive completes when a message comes. A send is tried again without end while the peer has no "

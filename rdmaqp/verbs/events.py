@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
 from rdmaqp.model.enums import AsyncEventType
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.group import QueuePairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +157,21 @@ class AsyncEvents(Watched):
         known = raw.type in AsyncEventType._value2member_map_
         return AsyncEvent(
             AsyncEventType(raw.type) if known else int(raw.type),
-            next((one for one in _below(self.context) if _address(one) == raw.element), None) if raw.element else None,
+            _at_address(self.context, raw.element) if raw.element else None,
             int(raw.port_num) or None,
         )
 
     def _destroy(self, handle: Any) -> None:  # noqa: ARG002 - the descriptor is the device's
         self._wake()
+
+
+def _at_address(context: Context, address: int) -> Resource | None:
+    below = list(_below(context))
+    found = next((one for one in below if _address(one) == address), None)
+    if found is None:  # one of many, perhaps, that nobody has looked at
+        inside = (cast("QueuePairs", one)._at_address(address) for one in below if one.kind == "group of queue pairs")
+        found = next((one for one in inside if one is not None), None)
+    return found
 
 
 def _below(parent: Resource) -> Iterator[Resource]:

@@ -6,7 +6,8 @@ import logging
 import time
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rdmaqp.errors import GuardError, RdmaqpError, VerbsError
 from rdmaqp.model.attributes import enum_value
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
     from rdmaqp.model.attributes import QPAttr
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.model.request import Request
-    from rdmaqp.verbs._resource import Resource
+    from rdmaqp.verbs.following import Story
     from rdmaqp.verbs.modify import Transition
 
 #: Calls that a queue pair remembers. Longer stories are for a trace.
 REMEMBERED = 128
+
+
+def is_told() -> bool:
+    """Whether somebody wants to hear of each call: a log, or a trace."""
+    return log.isEnabledFor(logging.INFO) or bool(trace.targets)
 
 
 class Attempt(NamedTuple):
@@ -82,11 +88,27 @@ class Historian(Pausing):
 
     #: What the guard was asked in the call that is under way.
     _asked: Request | None = None
-    transitions: list[Transition]
+    #: The way that it went in C as one of many: what follows is told by it when somebody asks.
+    _story: Story | None = None
 
-    def __init__(self, make: Callable[[], Any], *parents: Resource) -> None:
-        self._attempts: deque[Attempt] = deque(maxlen=REMEMBERED)
-        super().__init__(make, *parents)
+    @cached_property
+    def _attempts(self) -> deque[Attempt]:
+        return deque(() if self._story is None else self._story.attempts(), REMEMBERED)
+
+    @cached_property
+    def transitions(self) -> list[Transition]:
+        """The last 128 modify calls that took effect, oldest first; ``history`` has the others too."""
+        return [] if self._story is None else self._story.transitions()
+
+    @cached_property
+    def calls(self) -> dict[QPState, Request]:
+        """The requests that led to RTR and to RTS: what a failed completion is explained by."""
+        return {} if self._story is None else self._story.calls()
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The guard's answer to the last call."""
+        return None if self._story is None else self._story.report()
 
     @property
     def history(self) -> tuple[Attempt, ...]:
@@ -123,6 +145,35 @@ class Historian(Pausing):
             log.log(logging.DEBUG if error is None else logging.INFO, "%s: %s", self, attempt)
         if trace.targets and asked is not None:
             trace.emit(asked, f"{self}: {attempt}", attempt.errno)
+
+    def _follow(self, story: Story) -> None:
+        """Take over what was done in C, to the queue pair as one of many."""
+        self._story = story
+        for name in ("_attempts", "transitions", "calls", "report"):
+            vars(self).pop(name, None)
+        for first in story.way.steps[: story.taken]:
+            self._note(first.attr, first.bits)
+            self.last_state = first.goal
+        self.sq_draining = 0
+        if story.is_up:
+            self.local = story.local()
+
+    def _failed_step(self, story: Story, number: int) -> VerbsError:
+        """The error of the story's last step, which was answered with *number*; it is remembered."""
+        first, attr = story.way.steps[story.taken], story.attr(story.taken)
+        asked = self._asked = self._request(attr, story.peer(), first.start)
+        error = self._failure(number, first.start, first.goal, lambda: asked)
+        self._remember(story.times[story.taken], time.perf_counter_ns(), attr, None, error)
+        return error
+
+    @abstractmethod
+    def _request(self, attr: QPAttr, peer: Endpoint | None, state: QPState) -> Request: ...
+
+    @abstractmethod
+    def _note(self, attr: QPAttr, mask: int) -> None: ...
+
+    @abstractmethod
+    def _failure(self, result: int, state: QPState, goal: QPState, asked: Callable[[], Request]) -> VerbsError: ...
 
     @abstractmethod
     def _judged_modify(

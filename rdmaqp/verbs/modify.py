@@ -21,6 +21,7 @@ from rdmaqp.verbs.port import GidTable, Port, entry_of, facts_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rdmaqp.verbs.parts import Parts
     from rdmaqp.verbs.queue_pair import QueuePair
 
 _NO_PORT, _NO_PROCESS = PortFacts(), ProcessFacts()
@@ -63,9 +64,20 @@ class Answers:
         self.netdev = ffi.buffer(ffi.addressof(self.raw, "netdev"))
 
 
-def init_attr(kind: QPType, cap: QPCap) -> dict[str, Any]:
+def init_attr(kind: QPType, cap: QPCap, parts: Parts, *, sq_sig_all: bool) -> dict[str, Any]:
     """The initialiser of ``struct ibv_qp_init_attr``."""
-    return {"qp_type": int(kind), "cap": {name: getattr(cap, name) for name in _CAPACITIES}}
+    return {
+        "qp_type": int(kind), "cap": cap_in_c(cap), "sq_sig_all": sq_sig_all,
+        **{
+            name: part.handle for name, part in zip(("send_cq", "recv_cq", "srq"), parts[1:4], strict=True)
+            if part is not None
+        },
+    }  # fmt: skip
+
+
+def cap_in_c(cap: QPCap) -> dict[str, Any]:
+    """The initialiser of ``struct ibv_qp_cap``."""
+    return {name: getattr(cap, name) for name in _CAPACITIES}
 
 
 def read_cap(raw: Any) -> QPCap:

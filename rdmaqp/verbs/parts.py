@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rdmaqp.host import process
 from rdmaqp.model.enums import QPType
+from rdmaqp.model.request import QPFacts, Request
 
 if TYPE_CHECKING:
+    from rdmaqp.model.request import QPCap
+    from rdmaqp.verbs._resource import Resource
     from rdmaqp.verbs.completion import CompletionQueue
+    from rdmaqp.verbs.following import Story
     from rdmaqp.verbs.memory import ProtectionDomain
     from rdmaqp.verbs.srq import SharedReceiveQueue
     from rdmaqp.verbs.xrc import XRCDomain
@@ -24,6 +30,23 @@ class Parts(NamedTuple):
     recv_cq: CompletionQueue | None
     srq: SharedReceiveQueue | None = None
     xrcd: XRCDomain | None = None
+
+    def distinct(self) -> tuple[Resource, ...]:
+        """Each of them once."""
+        return tuple({id(part): part for part in self if part is not None}.values())
+
+    def fitted(self, cap: QPCap, kind: QPType) -> QPCap:
+        """*cap*, without receives where a queue pair of that type made of these parts has none of its own."""
+        if self.srq is None and kind not in NO_RECEIVES:
+            return cap
+        return replace(cap, max_recv_wr=0, max_recv_sge=0)
+
+    def creation(self, kind: QPType, cap: QPCap) -> Request:
+        """What the guard is asked of the creation."""
+        return Request(
+            qp=QPFacts(type=kind, srq=self.srq is not None), create=cap, device=self.pd.context.facts,
+            kernel=process.kernel_release(),
+        )  # fmt: skip
 
     def require_fitting(self, kind: QPType) -> None:
         """Raise ``ValueError`` where they make no queue pair of that type."""
@@ -44,3 +67,11 @@ class Parts(NamedTuple):
             raise ValueError(f"the {self.srq.kind} belongs to another opening of a device than this {self.pd.kind}")
         if self.xrcd is not None and self.xrcd.context is not context:
             raise ValueError(f"the {self.xrcd.kind} belongs to another opening of a device than this {self.pd.kind}")
+
+
+class Member(NamedTuple):
+    """A queue pair that is there already, one of many: whose, its account in C, and the way it has gone so far."""
+
+    group: Resource
+    raw: Any
+    story: Story | None

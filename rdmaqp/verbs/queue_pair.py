@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
-from rdmaqp.guard import Report, unasked
 from rdmaqp.guard import check as judge
+from rdmaqp.guard import unasked
 from rdmaqp.guard.policy import Policy, current
-from rdmaqp.host import process
 from rdmaqp.model.arguments import checked, require
 from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, QPAttr, as_int, enum_value
 from rdmaqp.model.endpoint import Endpoint
 from rdmaqp.model.enums import AttrMask, QPState, QPType, mask_names
 from rdmaqp.model.gid import GID
-from rdmaqp.model.request import QPCap, QPFacts, Request
+from rdmaqp.model.request import QPCap, Request
 from rdmaqp.verbs import modify
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import emptied
@@ -26,13 +24,12 @@ from rdmaqp.verbs.asking import ask_guard
 from rdmaqp.verbs.history import Historian
 from rdmaqp.verbs.modify import Transition
 from rdmaqp.verbs.multicast import Membership, membership
-from rdmaqp.verbs.parts import NO_RECEIVES, Parts
+from rdmaqp.verbs.parts import Member, Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.verbs.memory import ProtectionDomain
+    from rdmaqp.guard import Report
 
 _STATE, _PORT, _PKEY_INDEX = int(AttrMask.STATE), int(AttrMask.PORT), int(AttrMask.PKEY_INDEX)
 _SERVES = int(AttrMask.MAX_DEST_RD_ATOMIC)
@@ -52,55 +49,20 @@ class QueuePair(Historian):
         max_dest_rd_atomic: what it was last set to, also before a RESET.
         local: the record by which ``connect`` or ``activate`` brought it up; ``None`` before.
         sq_draining: 1 while sends were still under way in SQD, when the driver was last asked for the state.
-        transitions: the last 128 modify calls that took effect, oldest first; ``history`` has the others too.
-        report: the guard's answer to the last call.
-        calls: the requests that led to RTR and to RTS: what a failed completion is explained by.
     """
 
     kind = "queue pair"
     _rank = 0
 
     def __init__(
-        self,
-        parts: Parts,
-        qp_type: QPType | str,
-        cap: QPCap,
-        *,
-        sq_sig_all: bool = False,
+        self, parts: Parts, qp_type: QPType | str, cap: QPCap, *, sq_sig_all: bool = False, member: Member | None = None
     ) -> None:
-        ffi, lib = native()
-        self.type = _type(qp_type)
-        pd, self.srq = parts.pd, parts.srq
-        if self.srq is not None or self.type in NO_RECEIVES:
-            cap = replace(cap, max_recv_wr=0, max_recv_sge=0)
-        ask_guard(lambda: self._asked_for(pd, cap))
-        parts.require_fitting(self.type)
-        raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap))
-        raw.sq_sig_all = int(sq_sig_all)
-        self.sq_sig_all = sq_sig_all
-        self.pd = pd
+        """Make it of *parts*; as a *member* of a group it is there already."""
+        self.type = type_of(qp_type)
+        self.pd, self.srq = parts.pd, parts.srq
         # An XRC_RECV queue pair has neither, and takes no post.
         self.send_cq, self.recv_cq = parts.send_cq, parts.recv_cq  # type: ignore[assignment]
-
-        def make() -> Any:
-            raw.send_cq, raw.recv_cq, raw.srq, xrcd = (
-                ffi.NULL if part is None else part.handle
-                for part in (parts.send_cq, parts.recv_cq, parts.srq, parts.xrcd)
-            )
-            pointer = lib.rdmaqp_create_qp(pd.handle, xrcd, raw)
-            about = f"{self.type.name} queue pair on {pd.context.name}: {cap}"
-            handle = check_pointer("ibv_create_qp", pointer, about, lambda: self._asked_for(pd, cap))
-            self.qp_num, self.cap = int(handle.qp_num), modify.read_cap(raw.cap)
-            try:
-                self.open_queues(handle)
-            except BaseException:
-                lib.ibv_destroy_qp(handle)
-                raise
-            return handle
-
-        self.transitions: list[Transition] = []
-        self.report: Report | None = None
-        self.calls: dict[QPState, Request] = {}
+        self.sq_sig_all = sq_sig_all
         self.port_num: int | None = None
         self.pkey_index: int | None = None
         self.max_dest_rd_atomic: int | None = None
@@ -108,15 +70,40 @@ class QueuePair(Historian):
         self.local: Endpoint | None = None
         #: What to say where the state is only the last known.
         self._doubt = ""
-        self._answers = modify.Answers()
-        super().__init__(make, *{id(part): part for part in parts if part is not None}.values())
+        if member is None:
+            cap = parts.fitted(cap, self.type)
+            ask_guard(lambda: parts.creation(self.type, cap))
+            parts.require_fitting(self.type)
+            super().__init__(lambda: self._make(parts, cap), *parts.distinct())
+        else:
+            self.qp_num, self.cap = int(member.raw.qp_num), cap
+            super().__init__(lambda: self._enter(member), *parts.distinct(), member.group)
 
-    def _asked_for(self, pd: ProtectionDomain, cap: QPCap) -> Request:
-        """What the guard is asked of its creation."""
-        return Request(
-            qp=QPFacts(type=self.type, srq=self.srq is not None), create=cap, device=pd.context.facts,
-            kernel=process.kernel_release(),
-        )  # fmt: skip
+    def _make(self, parts: Parts, cap: QPCap) -> Any:
+        ffi, lib = native()
+        raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap, parts, sq_sig_all=self.sq_sig_all))
+        xrcd = ffi.NULL if parts.xrcd is None else parts.xrcd.handle
+        pointer = lib.rdmaqp_create_qp(parts.pd.handle, xrcd, raw)
+        about = f"{self.type.name} queue pair on {parts.pd.context.name}: {cap}"
+        handle = check_pointer("ibv_create_qp", pointer, about, lambda: parts.creation(self.type, cap))
+        self.qp_num, self.cap = int(handle.qp_num), modify.read_cap(raw.cap)
+        try:
+            self.open_queues(handle)
+        except BaseException:
+            lib.ibv_destroy_qp(handle)
+            raise
+        return handle
+
+    def _enter(self, member: Member) -> Any:
+        self.raw, self._native_sends = member.raw, native().lib.rdmaqp_post_sends
+        self._last_state = _state(self.raw.state.bit_length() - 1)
+        if member.story is not None:
+            self._follow(member.story)
+        return self.raw.qp
+
+    @cached_property
+    def _answers(self) -> modify.Answers:
+        return modify.Answers()
 
     def __str__(self) -> str:
         return f"{self.type.name} queue pair {self.qp_num:#x} on {self.pd.context.name}"
@@ -230,22 +217,33 @@ class QueuePair(Historian):
         with self._lock:
             result = native().lib.ibv_modify_qp(self.handle, modify.fill_attr(attr, mask), mask)
         if result:
-            from rdmaqp.verbs.failures import explain  # only what has failed pays for it
-
-            failed = VerbsError("ibv_modify_qp", result, f"{self}, {state.name} → {goal.name}", (self.where_now(),))
-            raise explain(failed, lambda: asked or modify.request(self, attr, mask, None, state))
-        if mask & _PORT:
-            self.port_num = as_int(attr.port_num)
-        if mask & _PKEY_INDEX:
-            self.pkey_index = as_int(attr.pkey_index)
-        if mask & _SERVES:
-            self.max_dest_rd_atomic = as_int(attr.max_dest_rd_atomic)
+            raise self._failure(result, state, goal, lambda: asked or modify.request(self, attr, mask, None, state))
+        self._note(attr, mask)
         self.last_state = goal
         if goal is QPState.RESET:
             self.calls.clear()
         elif asked is not None and goal in (QPState.RTR, QPState.RTS) and state is not goal:
             self.calls[goal] = asked
         self.transitions.append(Transition(state, goal, mask, time.time_ns()))
+
+    def _request(self, attr: QPAttr, peer: Endpoint | None, state: QPState) -> Request:
+        return modify.request(self, attr, None, peer, state)
+
+    def _failure(self, result: int, state: QPState, goal: QPState, asked: Callable[[], Request]) -> VerbsError:
+        """The error of a modify call that was answered with *result*, and why."""
+        from rdmaqp.verbs.failures import explain  # only what has failed pays for it
+
+        failed = VerbsError("ibv_modify_qp", result, f"{self}, {state.name} → {goal.name}", (self.where_now(),))
+        return explain(failed, asked)
+
+    def _note(self, attr: QPAttr, mask: int) -> None:
+        """Note what a call that took effect has set, as far as later ones go by it."""
+        if mask & _PORT:
+            self.port_num = as_int(attr.port_num)
+        if mask & _PKEY_INDEX:
+            self.pkey_index = as_int(attr.pkey_index)
+        if mask & _SERVES:
+            self.max_dest_rd_atomic = as_int(attr.max_dest_rd_atomic)
 
     def where_now(self) -> str:
         """Where a call that failed left it: asked, since some drivers move it and still report failure."""
@@ -288,7 +286,8 @@ def _no_attribute(names: Iterable[str]) -> str:
     return f"there is no attribute {unknown!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-def _type(value: QPType | str) -> QPType:
+def type_of(value: QPType | str) -> QPType:
+    """The type meant. Raises ValueError where there is none such."""
     known = enum_value(QPType, value)
     if known is None:
         raise ValueError(f"qp_type: {value!r} is not one of {', '.join(kind.name for kind in QPType)}")

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import ClosedError
@@ -65,25 +66,27 @@ class WorkQueues(Receiving):
     sq_sig_all: bool
     srq: SharedReceiveQueue | None = None
 
+    def account(self, handle: Any, slots: Any, mask: int) -> dict[str, Any]:
+        """The initialiser of ``struct rdmaqp_qp``, in RESET; *slots* hold as many sends as *mask* says, and one."""
+        driver, cap = self.pd.context.facts.driver, self.cap
+        takes, refused = opcodes_of(self.type, driver)
+        return {
+            "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num,
+            "send_cq": _raw_of(self.send_cq), "recv_cq": _raw_of(self.recv_cq),
+            "sq": {"slots": slots, "mask": mask, "room": cap.max_send_wr}, "rq": {"room": cap.max_recv_wr},
+            "send_states": _bits(_SENDS - refused["send"]), "recv_states": _bits(_RECEIVES - refused["recv"]),
+            "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
+            "max_inline_data": cap.max_inline_data, "sq_sig_all": self.sq_sig_all, "state": 1 << QPState.RESET,
+            "datagram": self.type is QPType.UD, "extended": self.type is QPType.XRC_SEND,
+        }  # fmt: skip
+
     def open_queues(self, handle: Any) -> None:
         """Begin the accounts of a native queue pair that has just been made."""
         ffi, lib = native()
-        driver, cap = self.pd.context.facts.driver, self.cap
-        size = 1 << max(cap.max_send_wr - 1, 0).bit_length()
+        size = slots_for(self.cap)
         self._slots = ffi.new("struct rdmaqp_slot[]", size)
-        takes, refused = opcodes_of(self.type, driver)
-        self.raw = ffi.new("struct rdmaqp_qp *", {
-            "qp": handle, "domain": self.pd.domain, "qp_num": self.qp_num,
-            "send_cq": _raw_of(self.send_cq), "recv_cq": _raw_of(self.recv_cq),
-            "sq": {"slots": self._slots, "mask": size - 1, "room": cap.max_send_wr}, "rq": {"room": cap.max_recv_wr},
-            "send_states": _bits(_SENDS - refused["send"]), "recv_states": _bits(_RECEIVES - refused["recv"]),
-            "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
-            "max_inline_data": cap.max_inline_data, "sq_sig_all": self.sq_sig_all,
-            "datagram": self.type is QPType.UD, "extended": self.type is QPType.XRC_SEND,
-        })  # fmt: skip
+        self.raw = ffi.new("struct rdmaqp_qp *", self.account(handle, self._slots, size - 1))
         self._native_sends = lib.rdmaqp_post_sends
-        self._one = ffi.new("struct rdmaqp_send_record[]", 1)
-        self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
         shared = self.srq
         self.raw.receives = ffi.addressof(self.raw, "rq") if shared is None else ffi.addressof(shared.raw, "queue")
@@ -106,6 +109,15 @@ class WorkQueues(Receiving):
         """Both, one, or none."""
         found = (self.send_cq, self.recv_cq)
         return list({id(cq): cq for cq in found if cq is not None}.values())
+
+    @cached_property
+    def _one(self) -> Any:
+        """Where a single send's record is written."""
+        return native().ffi.new("struct rdmaqp_send_record[]", 1)
+
+    @cached_property
+    def _one_bytes(self) -> memoryview:
+        return memoryview(native().ffi.buffer(self._one))
 
     @property
     def last_state(self) -> QPState:
@@ -240,6 +252,11 @@ class WorkQueues(Receiving):
     def ask_state(self) -> QPState:
         """The state, asked of the driver; the last known where the driver does not say."""
         raise NotImplementedError
+
+
+def slots_for(cap: QPCap) -> int:
+    """How many sends an account notes: a power of two, at least the queue's room."""
+    return 1 << max(cap.max_send_wr - 1, 0).bit_length()
 
 
 def _raw_of(cq: CompletionQueue | None) -> Any:

@@ -1,21 +1,25 @@
-"""A thousand RC queue pairs created, brought to RTS and closed, the guard strict, against plain C and pyverbs.
+"""RC queue pairs by the hundred created, brought to RTS and closed, the guard strict, against plain C and pyverbs.
 
     rdmaqp lab run -- python tests/bench/thousand_pairs.py [--pairs 200] [--rounds 5] [--python /usr/bin/python3]
 
-Each queue pair is connected to itself. Soft-RoCE has room for a thousand at a time on 6.12; --pairs is how many there
-are at once, and as many rounds alternate as make up what is wanted. Then the memory of a queue pair on Python's side.
+Each queue pair is connected to itself. Ours are made twice: as a group (pd.create_qps), and one by one. Soft-RoCE has
+room for a thousand at a time on 6.12; --pairs is how many there are at once, and as many rounds alternate as make up
+what is wanted. Then the memory of a queue pair on Python's side.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import tracemalloc
 import warnings
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -23,6 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import rdmaqp
 from bench.pairs import median_interval
 from stub import compile_program
+
+#: Gives after each of the three parts.
+Way = Callable[[rdmaqp.ProtectionDomain, rdmaqp.CompletionQueue, int, int], Iterator[object]]
 
 PYVERBS = '''
 import sys, time
@@ -52,34 +59,45 @@ print(*(int(1e6 * part) for part in (done - start, up - done, time.perf_counter(
 '''
 
 
-def ours(context: rdmaqp.Context, n: int, index: int) -> list[float]:
-    """Microseconds to create, bring up and close *n*."""
+def as_group(pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue, n: int, index: int) -> Iterator[object]:
+    """Make, bring up and close *n* at once."""
+    yield (qps := pd.create_qps(n, cq))
+    here = qps.endpoints(psn=1, gid_index=index)
+    yield qps.connect(here, here)
+    yield qps.close()
+
+
+def one_by_one(pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue, n: int, index: int) -> Iterator[object]:
+    """The same, each by itself."""
+    yield (qps := [pd.create_qp(cq) for _ in range(n)])
+    for qp in qps:
+        here = qp.endpoint(psn=1, gid_index=index)
+        qp.connect(here, here)
+    yield None
+    for qp in qps:
+        qp.close()
+    yield None
+
+
+def timed(way: Way, context: rdmaqp.Context, n: int, index: int) -> list[float]:
+    """Microseconds of each part."""
     with context.alloc_pd() as pd, context.create_cq(1000) as cq:
-        start = time.perf_counter()
-        made = [pd.create_qp(cq) for _ in range(n)]
-        done = time.perf_counter()
-        for qp in made:
-            here = qp.endpoint(psn=1, gid_index=index)
-            qp.connect(here, here)
-        up = time.perf_counter()
-        for qp in made:
-            qp.close()
-        end = time.perf_counter()
-    return [1e6 * part for part in (done - start, up - done, end - up)]
+        times = [time.perf_counter()]
+        for _ in way(pd, cq, n, index):
+            times.append(time.perf_counter())
+    return [1e6 * (after - before) for before, after in pairwise(times)]
 
 
-def memory(context: rdmaqp.Context, n: int, index: int) -> tuple[float, float]:
+def memory(way: Way, context: rdmaqp.Context, n: int, index: int) -> tuple[float, float]:
     """Python's bytes, and the process's, of a queue pair in RTS."""
     with context.alloc_pd() as pd, context.create_cq(1000) as cq:
         tracemalloc.start()
         before, peak = tracemalloc.get_traced_memory()[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        made = []
-        for _ in range(n):
-            made.append(pd.create_qp(cq))
-            here = made[-1].endpoint(psn=1, gid_index=index)
-            made[-1].connect(here, here)
+        steps = way(pd, cq, n, index)
+        made = [next(steps), next(steps)]
         python = (tracemalloc.get_traced_memory()[0] - before) / n
         tracemalloc.stop()
+        del made
         return python, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024 / n
 
 
@@ -100,22 +118,28 @@ def main() -> None:
         assert choice is not None
         index, n = choice.entry.index, args.pairs
         plain = str(compile_program(Path(__file__).with_suffix(".c"), Path(place), "-O2"))
-        ours(context, n, index)
-        rows = []
+        timed(as_group, context, n, index)
+        rounds = []
         for _ in range(args.rounds):
-            rows.append((ours(context, n, index), other([plain, str(n), str(index)])))
+            rounds.append({
+                "plain C": other([plain, str(n), str(index)]),
+                "group": timed(as_group, context, n, index),
+                "one by one": timed(one_by_one, context, n, index),
+            })
         theirs = other([args.python, "-c", PYVERBS, str(n), str(index), context.name])
-        python, whole = memory(context, n, index)
+        sizes = {way.__name__: memory(way, context, n, index) for way in (as_group, one_by_one)}
     for name, part in (("create", 0), ("to RTS", 1), ("close", 2)):
-        mine, plain_c = (sorted(row[side][part] / n for row in rows)[len(rows) // 2] for side in (0, 1))
-        more = f", pyverbs {theirs[part] / n:7.0f}" if theirs else ""
-        print(f"{name:8} a queue pair, µs: ours {mine:7.0f}, plain C {plain_c:7.0f}{more}")
-    ratio, low, high = median_interval([sum(mine) / sum(plain_c) for mine, plain_c in rows])
-    print(f"all of it: {ratio:.2f} × plain C ({low:.2f} … {high:.2f}), {len(rows)} rounds of {n} queue pairs")
+        figures = {side: statistics.median(row[side][part] / n for row in rounds) for side in rounds[0]}
+        more = f", pyverbs {theirs[part] / n:.0f}" if theirs else ""
+        print(f"{name:8} a queue pair, µs: " + ", ".join(f"{side} {mean:.0f}" for side, mean in figures.items()) + more)
+    for side in ("group", "one by one"):
+        ratio, low, high = median_interval([sum(row[side]) / sum(row["plain C"]) for row in rounds])
+        print(f"{side}: {ratio:.2f} × plain C ({low:.2f} … {high:.2f}), {len(rounds)} rounds of {n} queue pairs")
     if theirs:
-        least = min(sum(plain_c) for _, plain_c in rows)
+        least = min(sum(row["plain C"]) for row in rounds)
         print(f"pyverbs, which checks nothing: {sum(theirs) / least:.2f} × plain C")
-    print(f"memory of a queue pair: {python:,.0f} bytes of Python's, {whole:,.0f} of the process")
+    for way, (python, whole) in sizes.items():
+        print(f"memory of a queue pair, {way}: {python:,.0f} bytes of Python's, {whole:,.0f} of the process")
 
 
 if __name__ == "__main__":
