@@ -3,6 +3,9 @@
 from .connection.agreement import (
     Agreed as Agreed,
 )
+from .connection.agreement_many import (
+    AgreedMany as AgreedMany,
+)
 from .connection.aio import (
     AsyncExchange as AsyncExchange,
 )

@@ -8,6 +8,7 @@ import select
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rdmaqp.connection.agreement import Agreed, Agreement
+from rdmaqp.connection.agreement_many import AgreedMany, AgreementMany
 from rdmaqp.connection.dialing import dial
 from rdmaqp.connection.driven import Turns
 from rdmaqp.connection.exchange import Exchange
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rdmaqp.connection.talk import Do, Steps
     from rdmaqp.connection.wire import Role, Setting
     from rdmaqp.model.endpoint import Endpoint
+    from rdmaqp.model.endpoints import Endpoints
+    from rdmaqp.verbs.group import QueuePairs
     from rdmaqp.verbs.queue_pair import QueuePair
 
 T = TypeVar("T")
@@ -92,6 +95,22 @@ class AsyncExchange:
     ) -> Agreed:
         """Bring *qp* up with the peer's queue pair; as :meth:`Exchange.agree`."""
         plan = Agreement(qp, local, prepare, options)
+        talk = self._exchange.talk.agree(plan.begin(settings, told))
+        return plan.result(await self._drive(talk, Deadline(timeout)))
+
+    @checked(bring_up)
+    async def agree_all(
+        self,
+        qps: QueuePairs,
+        local: Endpoints | None = None,
+        *,
+        timeout: float,
+        settings: Mapping[str, Setting] | None = None,
+        told: Mapping[str, Setting] | None = None,
+        **options: Any,
+    ) -> AgreedMany:
+        """Bring a group of queue pairs up with the peer's; as :meth:`Exchange.agree_all`."""
+        plan = AgreementMany(qps, local, options)
         talk = self._exchange.talk.agree(plan.begin(settings, told))
         return plan.result(await self._drive(talk, Deadline(timeout)))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from rdmaqp.connection.agreement import Agreed, Agreement
+from rdmaqp.connection.agreement_many import AgreedMany, AgreementMany
 from rdmaqp.connection.dialing import dial
 from rdmaqp.connection.driven import Driven
 from rdmaqp.connection.recovery import Recovered, Recovery, RecoveryError
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from rdmaqp.connection.talk import Heard
     from rdmaqp.connection.wire import Setting
     from rdmaqp.model.endpoint import Endpoint
+    from rdmaqp.model.endpoints import Endpoints
+    from rdmaqp.verbs.group import QueuePairs
     from rdmaqp.verbs.queue_pair import QueuePair
 
 T = TypeVar("T")
@@ -122,6 +125,31 @@ class Exchange(Driven):
             DeadlineError, PeerError: the peer was too slow, went away, or sent something else.
         """
         plan = Agreement(qp, local, prepare, options)
+        return plan.result(self._drive(self.talk.agree(plan.begin(settings, told)), Deadline(timeout)))
+
+    @checked(bring_up)
+    def agree_all(
+        self,
+        qps: QueuePairs,
+        local: Endpoints | None = None,
+        *,
+        timeout: float,
+        settings: Mapping[str, Setting] | None = None,
+        told: Mapping[str, Setting] | None = None,
+        **options: Any,
+    ) -> AgreedMany:
+        """Bring a group of queue pairs up with the peer's, number 0 with its number 0 and so on, in one conversation.
+
+        As :meth:`agree`, for up to 7,000 of them, all in RESET: each end's guard judges the first two, and
+        ``qps.connect`` the others as it brings them up. Where it stops in the middle, both ends raise, and
+        those before it are in RTS. Receives are posted behind it, or before into a shared receive queue.
+
+        Raises:
+            ValueError: there are more than 7,000, or not as many records as queue pairs.
+            RefusedError: also where the peer has not as many, or calls :meth:`agree`.
+            The other errors are those of :meth:`agree`.
+        """
+        plan = AgreementMany(qps, local, options)
         return plan.result(self._drive(self.talk.agree(plan.begin(settings, told)), Deadline(timeout)))
 
     @checked()

@@ -84,6 +84,7 @@ class Plan(NamedTuple):
         told: what the peer is to know besides.
         judge: given the peer's record, why this end refuses; ``None`` is that it does not.
         bring_up: given the peer's record, brings the queue pair up, and says how many receives are posted.
+        hear: given all that the peer has said, before *judge*, why this end cannot make anything of it.
     """
 
     local: Endpoint
@@ -91,6 +92,7 @@ class Plan(NamedTuple):
     told: Mapping[str, Setting]
     judge: Callable[[Endpoint], str | None]
     bring_up: Callable[[Endpoint], int | None]
+    hear: Callable[[Heard], str | None] = lambda _: None
 
 
 class Talk:
@@ -232,7 +234,7 @@ class Talk:
         nonce, their_nonce, heard = yield from self.swap(plan.local, plan.settings, plan.told)
         remote = heard.remote
         error: Exception | None
-        ours, error = yield Do(lambda: _attempt(lambda: plan.judge(remote)))
+        ours, error = yield Do(lambda: _attempt(lambda: plan.hear(heard) or plan.judge(remote)))
         if error is not None:
             ours = reason_of(error)
         yield Say(messages.verdict(their_nonce, ours), "our verdict")

@@ -1,8 +1,10 @@
-"""Two connected ends on the null device, and work in a thread; for a process of :mod:`null_side`."""
+"""Two ends on the null device, connected or about to agree, and work in a thread; for a process of
+:mod:`null_side`."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from null_side import rdmaqp, stub
@@ -42,3 +44,27 @@ def meanwhile(work: Any) -> Any:
         return found[0]
 
     return finish
+
+
+def told(error: BaseException) -> dict[str, Any]:
+    reasons = getattr(error, "reasons", {})
+    return {"type": type(error).__name__, "text": str(error), "reasons": reasons}
+
+
+def in_threads(server: Callable[[Any], Any], client: Callable[[Any], Any], secret: bytes | None = None) -> list[Any]:
+    """What *server* and *client* return of their exchange, or raise, as dictionaries."""
+    found: list[Any] = [None, None]
+
+    def one(at: int, exchange: Any, work: Callable[[Any], Any]) -> None:
+        try:
+            with exchange:
+                found[at] = work(exchange)
+        except rdmaqp.RdmaqpError as error:
+            found[at] = told(error)
+
+    with rdmaqp.Listener(0, secret=secret) as listener:
+        other = threading.Thread(target=lambda: one(0, listener.accept(10), server))
+        other.start()
+        one(1, rdmaqp.Exchange.connect("127.0.0.1", listener.port, 10, secret=secret), client)
+        other.join(10)
+    return found
