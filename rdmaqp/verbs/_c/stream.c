@@ -44,43 +44,57 @@ static uint64_t number_sends(struct rdmaqp_stream *stream, uint32_t n)
 	return signaled;
 }
 
+/* Post the next send, which there is room for; it is noted before, since its completion may be there at once. */
+static inline int post_next(struct rdmaqp_qp *qp, struct ibv_send_wr *wr, uint64_t wr_id, uint64_t signaled)
+{
+	struct rdmaqp_queue *sq = &qp->sq;
+	const uint64_t number = sq->head;
+	struct ibv_send_wr *bad;
+	int error;
+
+	wr->wr_id = wr_id;
+	sq->slots[number & sq->mask] = (struct rdmaqp_slot){ .wr_id = wr_id, .signaled = signaled };
+	__atomic_store_n(&sq->head, number + 1, __ATOMIC_RELEASE);
+	error = ibv_post_send(qp->qp, wr, &bad);
+	if (error)
+		__atomic_store_n(&sq->head, number, __ATOMIC_RELEASE);
+	else if (signaled)
+		sq->signaled = number + 1;
+	return error;
+}
+
 /*
- * One by one: what a message costs here is what a stream of small ones costs. Stamps and marks are of these alone. There
- * is room for all of them, also in the account; only its head is told of each, since its completion may be there at once.
+ * One by one: what a message costs here is what a stream of small ones costs. Stamps and marks are of these alone.
+ * First those up to the next signaled one, then that one.
  */
 static int post_singly(struct rdmaqp_stream *stream, uint64_t left)
 {
 	struct rdmaqp_qp *qp = stream->chain->qp;
-	struct rdmaqp_queue *sq = &qp->sq;
-	struct ibv_send_wr *wr = stream->chain->sends, *bad;
-	const unsigned int flags = wr->send_flags & ~(unsigned int)IBV_SEND_SIGNALED, all = qp->sq_sig_all;
-	const uint64_t first = stream->posted, end = first + left, to_head = sq->head - first;
-	uint64_t at, due = smaller(stream->signaled + stream->signal_every, stream->count);
+	struct ibv_send_wr *wr = stream->chain->sends;
+	uint8_t *const mark = stream->mark;
+	int64_t *const stamps = stream->stamps;
+	const uint64_t end = stream->posted + left;
+	uint64_t at = stream->posted;
 	int error = 0;
 
-	for (at = first; at < end; at++) {
-		unsigned int is_signaled = at + 1 == due;
-		struct rdmaqp_slot *slot = &sq->slots[(to_head + at) & sq->mask];
+	while (at < end && !error) {
+		uint64_t due = smaller(stream->signaled + stream->signal_every, stream->count);
+		int is_due = at + 1 == due;
+		uint64_t stop = is_due ? due : smaller(due - 1, end), signaled = is_due || qp->sq_sig_all;
 
-		if (stream->mark)
-			*stream->mark = (uint8_t)(at + 1);
-		if (stream->stamps)
-			stream->stamps[at] = now_ns();
-		slot->wr_id = wr->wr_id = stream->wr_id + at;
-		slot->signaled = is_signaled | all;
-		wr->send_flags = is_signaled ? flags | IBV_SEND_SIGNALED : flags;
-		__atomic_store_n(&sq->head, to_head + at + 1, __ATOMIC_RELEASE);
-		error = ibv_post_send(qp->qp, wr, &bad);
-		if (error) {
-			__atomic_store_n(&sq->head, to_head + at, __ATOMIC_RELEASE);
-			break;
+		wr->send_flags = is_due ? wr->send_flags | IBV_SEND_SIGNALED :
+					  wr->send_flags & ~(unsigned int)IBV_SEND_SIGNALED;
+		for (; at < stop; at++) {
+			if (mark)
+				*mark = (uint8_t)(at + 1);
+			if (stamps)
+				stamps[at] = now_ns();
+			error = post_next(qp, wr, stream->wr_id + at, signaled);
+			if (error)
+				break;
 		}
-		if (is_signaled) {
+		if (is_due && !error)
 			stream->signaled = due;
-			due = smaller(due + stream->signal_every, stream->count);
-		}
-		if (slot->signaled)
-			sq->signaled = to_head + at + 1;
 	}
 	stream->posted = at;
 	return error ? verb_failed(qp, "ibv_post_send", error, 0) : 0;
