@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,3 +138,34 @@ def test_as_many_as_one_message_has_room_for(null: Null) -> None:
     text, length = null.run(too_many)
     assert text == "7001 queue pairs are more than agree at a time; 7000 do"
     assert 50_000 < int(length) < 64 * 1024
+
+
+def as_in_the_readme(lines: list[str], without: int) -> list[str]:
+    """Run the README's lines but for one of the two that connect, towards an end that does as it says."""
+    context = rdmaqp.open()
+    cq, pd = context.create_cq(600), context.alloc_pd()
+    there = pd.create_qps(500, cq)
+    region, srq = pd.alloc_mr(64), pd.create_srq(8)
+    srq.recv(region)
+
+    def reader(peer: rdmaqp.Exchange) -> str:
+        names = {"pd": pd, "cq": cq, "srq": srq, "peer": peer, "region": region, "remote": there.endpoints(psn=3)}
+        exec("\n".join(line for at, line in enumerate(lines) if at != without), names)
+        return names["qps"].where_now()  # type: ignore[attr-defined, no-any-return]
+
+    def other(peer: rdmaqp.Exchange) -> str:
+        if without == 2:
+            peer.agree_all(there, timeout=10)
+        return there.where_now()
+
+    return in_threads(reader, other)
+
+
+@pytest.mark.parametrize(("without", "states"), [(2, ["500 in RTS"] * 2), (1, ["500 in RTS", "500 in RESET"])])
+def test_the_readme_does_what_it_says(null: Null, without: int, states: list[str]) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    block = next(part for part in text.split("```") if "create_qps(" in part)
+    lines = [line for line in block.splitlines()[1:] if line]
+    called = [line.partition("(")[0].rpartition(".")[2] for line in lines]
+    assert called == ["create_qps", "agree_all", "connect", "send"]
+    assert null.run(as_in_the_readme, lines, without) == states

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -50,6 +51,31 @@ def test_each_is_as_the_kernel_has_one_that_went_alone(context: rdmaqp.Context) 
         assert seen == [seen[0]] * 5
         assert [qp.query(ASKED).dest_qp_num for qp in qps] == list(qps.qp_nums)
         assert [[move.bits for move in qp.transitions] for qp in qps] == [[move.bits for move in alone.transitions]] * 4
+
+
+def test_two_ends_agree_on_all_of_them_in_one_conversation(context: rdmaqp.Context) -> None:
+    with context.alloc_pd() as pd, context.create_cq(4 * MANY) as cq, pd.create_srq(MANY) as srq:
+        groups = [pd.create_qps(MANY, cq, srq=srq) for _ in range(2)]
+        incoming, outgoing = pd.alloc_mr(8 * MANY), pd.reg_mr(bytes(range(8)), 0)
+        srq.post(*(rdmaqp.Recv(incoming[8 * at : 8 * at + 8]) for at in range(MANY)))
+        with rdmaqp.Listener(0) as listener, ThreadPoolExecutor(1) as other:
+
+            def accept() -> rdmaqp.AgreedMany:
+                with listener.accept(PATIENCE) as peer:
+                    return peer.agree_all(groups[0], timeout=PATIENCE)
+
+            told = other.submit(accept)
+            with rdmaqp.Exchange.connect("127.0.0.1", listener.port) as peer:
+                ours = peer.agree_all(groups[1], timeout=PATIENCE)
+            theirs = told.result(PATIENCE)
+        assert (ours.local, ours.remote) == (theirs.remote, theirs.local)
+        for qp in groups[1]:
+            qp.send(outgoing, signaled=True)
+        came: list[rdmaqp.WorkCompletion] = []
+        while len(came) < 2 * MANY:
+            came += cq.wait(64, timeout=PATIENCE)
+        assert {wc.status for wc in came} == {rdmaqp.WCStatus.SUCCESS}
+        assert bytes(incoming.buffer) == bytes(range(8)) * MANY
 
 
 def test_one_that_the_kernel_would_refuse_is_refused_before_it(context: rdmaqp.Context) -> None:
