@@ -7,11 +7,12 @@ caller, or from custom.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rdmaqp.model.arguments import checked
-from rdmaqp.model.attributes import FIELDS, AddressVector, GlobalRoute, QPAttr
+from rdmaqp.model.attributes import FIELDS, QP_ATTR_NAMES, AddressVector, GlobalRoute, QPAttr
 from rdmaqp.model.enums import AccessFlag, AttrMask, LinkLayer, QPState, QPType
 from rdmaqp.model.table import TABLE
 
@@ -52,10 +53,16 @@ def step_to(
 
     So what is given is always there, for the guard to say that it does not belong.
     """
+    values = {name: otherwise[name] for name in _required(kind, goal) if name in otherwise}
+    values.update((name, value) for name, value in given.items() if value is not None)
+    return QPAttr(qp_state=goal, **values)
+
+
+@lru_cache(64)
+def _required(kind: QPType, goal: QPState) -> tuple[str, ...]:
+    """The attributes that the table requires of the step to *goal*, but for the state."""
     rule = TABLE.get(kind, {}).get((QPState(goal - 1), goal))
-    required = 0 if rule is None else rule.required
-    values = {name: value for name, value in otherwise.items() if FIELDS[name].mask & required}
-    return QPAttr(qp_state=goal, **(values | {name: value for name, value in given.items() if value is not None}))
+    return tuple(name for name in QP_ATTR_NAMES if rule and FIELDS[name].mask & rule.required and name != "qp_state")
 
 
 @checked()
@@ -144,13 +151,12 @@ def as_agreed(local: Endpoint, remote: Endpoint) -> Endpoint:
 
     A record says what an end can; what it uses is the smaller of both ends'. That is what the guard compares with.
     """
-    return replace(
-        remote,
-        path_mtu=None if remote.path_mtu is None else _smaller(local.path_mtu, remote.path_mtu, 1024),
-        max_rd_atomic=None if remote.max_rd_atomic is None else _smaller(
-            local.max_dest_rd_atomic, remote.max_rd_atomic, 1
-        ),
+    mtu, depth = remote.path_mtu, remote.max_rd_atomic
+    agreed = (
+        None if mtu is None else _smaller(local.path_mtu, mtu, 1024),
+        None if depth is None else _smaller(local.max_dest_rd_atomic, depth, 1),
     )
+    return remote if agreed == (mtu, depth) else replace(remote, path_mtu=agreed[0], max_rd_atomic=agreed[1])
 
 
 def _smaller(ours: int | None, theirs: int | None, default: int) -> int:

@@ -96,7 +96,7 @@ class Moves(WorkQueues):
                 f"{self.type.name} queue pairs have no peer to connect to: activate(local)"
                 + (", and destination(remote) for each that it sends to" if self.type.name == "UD" else "")
             )
-        local = replace(local, qp_type=self.type)
+        local = local if local.qp_type is self.type else replace(local, qp_type=self.type)
         steps, peer = bring_up(local, remote, **options), as_agreed(local, remote)
         for attr in self._ahead(steps):
             self._modify(attr, None, peer)
@@ -114,7 +114,7 @@ class Moves(WorkQueues):
             GuardError, VerbsError: as :meth:`connect`.
             ValueError: its type has a peer: :meth:`connect`.
         """
-        local = replace(local, qp_type=self.type)
+        local = local if local.qp_type is self.type else replace(local, qp_type=self.type)
         steps = bring_up(local)
         for attr in self._ahead(steps):
             self._modify(attr)

@@ -113,7 +113,7 @@ class Port:
         """
         ffi, lib = native()
         # One table for all ports. The kernel refuses an array that is too short, and one of no length at all.
-        room = max(1, sum(port.query().gid_tbl_len for port in self.context.ports))
+        room = max(1, sum(port._query().gid_tbl_len for port in self.context.ports))
         raw = ffi.new("struct ibv_gid_entry[]", room)
         count = lib.ibv_query_gid_table(self.context.handle, raw, room, 0)
         if count < 0:
