@@ -252,6 +252,9 @@ from .verbs.device import (
 from .verbs.device import (
     open as open,
 )
+from .verbs.domain import (
+    ProtectionDomain as ProtectionDomain,
+)
 from .verbs.events import (
     AsyncEvent as AsyncEvent,
 )
@@ -266,9 +269,6 @@ from .verbs.history import (
 )
 from .verbs.memory import (
     MemoryRegion as MemoryRegion,
-)
-from .verbs.memory import (
-    ProtectionDomain as ProtectionDomain,
 )
 from .verbs.modify import (
     Transition as Transition,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rdmaqp.model.endpoint import Endpoint
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.device import Context
-    from rdmaqp.verbs.memory import ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
     from rdmaqp.verbs.queue_pair import QueuePair
 
 _PAGE = 4096

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from rdmaqp.connection.sockets import Deadline
     from rdmaqp.verbs.device import Context
-    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
+    from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.queue_pair import QueuePair
     from rdmaqp.verbs.work_completion import WorkCompletion
 

@@ -13,7 +13,7 @@ from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.asking import ask_guard
 
 if TYPE_CHECKING:
-    from rdmaqp.verbs.memory import ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
 
 
 class AddressHandle(Resource):

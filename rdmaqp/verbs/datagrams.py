@@ -13,7 +13,8 @@ from rdmaqp.verbs.work import Destination
 if TYPE_CHECKING:
     from rdmaqp.model.attributes import AddressVector
     from rdmaqp.model.endpoint import Endpoint
-    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
+    from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.slices import Slice
     from rdmaqp.verbs.work_completion import WorkCompletion
 

@@ -18,8 +18,9 @@ from rdmaqp.verbs._resource import Resource, leave_behind
 from rdmaqp.verbs.channel import CompletionChannel
 from rdmaqp.verbs.completion import CompletionQueue
 from rdmaqp.verbs.device_attr import DeviceAttr
+from rdmaqp.verbs.domain import ProtectionDomain
 from rdmaqp.verbs.events import AsyncEvents
-from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+from rdmaqp.verbs.memory import MemoryRegion
 from rdmaqp.verbs.port import Port
 from rdmaqp.verbs.xrc import XRCDomain
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rdmaqp.model.request import QPCap
     from rdmaqp.verbs._resource import Resource
     from rdmaqp.verbs.completion import CompletionQueue
+    from rdmaqp.verbs.domain import ProtectionDomain
     from rdmaqp.verbs.following import Story
-    from rdmaqp.verbs.memory import ProtectionDomain
     from rdmaqp.verbs.srq import SharedReceiveQueue
     from rdmaqp.verbs.xrc import XRCDomain
 

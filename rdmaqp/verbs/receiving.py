@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rdmaqp.model.enums import QPState
     from rdmaqp.model.request import QPFacts
-    from rdmaqp.verbs.memory import ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
     from rdmaqp.verbs.work import Local
 
 

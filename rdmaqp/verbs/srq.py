@@ -13,7 +13,7 @@ from rdmaqp.verbs.work import Recv
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.completion import CompletionQueue
-    from rdmaqp.verbs.memory import ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
     from rdmaqp.verbs.xrc import XRCDomain
 
 _LIMIT = 2  # enum ibv_srq_attr_mask

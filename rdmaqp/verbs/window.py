@@ -18,7 +18,8 @@ from rdmaqp.verbs.slices import RemoteMemory
 from rdmaqp.verbs.work import Work
 
 if TYPE_CHECKING:
-    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
+    from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.slices import Slice
     from rdmaqp.verbs.work_queues import WorkQueues
 

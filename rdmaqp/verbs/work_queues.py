@@ -37,7 +37,8 @@ from rdmaqp.verbs.work import (
 if TYPE_CHECKING:
     from rdmaqp.model.request import QPCap
     from rdmaqp.verbs.completion import CompletionQueue
-    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
+    from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.slices import RemoteMemory
     from rdmaqp.verbs.srq import SharedReceiveQueue
     from rdmaqp.verbs.work import Local
