@@ -60,6 +60,12 @@ class Policy:
                 mode = _mode(word)
         return cls(mode, _rules(ignore))
 
+    def without_ignored(self, report: Report) -> Report:
+        """Drop what is ignored of *report*, which is returned."""
+        if self.ignore:
+            report.findings[:] = [finding for finding in report.findings if finding.rule not in self.ignore]
+        return report
+
     def settle(self, report: Report) -> None:
         """Drop what is ignored; then raise, warn, or do nothing. A warning points at the line outside of rdmaqp.
 
@@ -67,8 +73,7 @@ class Policy:
             GuardError: the mode is ``strict`` and the report has an error; :class:`InvalidStateTransition` where one
                 of them is that there is no such arrow.
         """
-        if self.ignore:
-            report.findings[:] = [finding for finding in report.findings if finding.rule not in self.ignore]
+        self.without_ignored(report)
         if not report.findings or self.mode == "off":
             return
         errors = report.errors

@@ -94,14 +94,15 @@ class Endpoints(Sequence[Endpoint]):
 def alike(records: Iterable[Endpoint]) -> Iterator[Endpoints]:
     """*records* in their order, as runs of those that differ in their numbers alone."""
     if isinstance(records, Endpoints):
-        yield records
+        yield from (records[at : at + 1] for at in range(len(records))) if is_reply(records.like) else (records,)
         return
     like: Endpoint | None = None
     qp_nums: list[int] = []
     psns: list[int] = []
-    for record in records:
+    for at, record in enumerate(records):
+        _require_numbers(at, record)
         shape = _shape(record)
-        if like is not None and (shape != like or _is_reply(shape)):
+        if like is not None and (shape != like or is_reply(shape)):
             yield Endpoints(like, qp_nums, psns)
             qp_nums, psns = [], []
         like = shape
@@ -111,19 +112,37 @@ def alike(records: Iterable[Endpoint]) -> Iterator[Endpoints]:
         yield Endpoints(like, qp_nums, psns)
 
 
+def side_by_side(
+    local: Iterable[Endpoint], remote: Iterable[Endpoint]
+) -> Iterator[tuple[Endpoints, Endpoints]]:  # fmt: skip
+    """Both, which are of one length, in pieces of which all are alike."""
+    ours, theirs = alike(local), alike(remote)
+    some = others = None
+    while (some := some or next(ours, None)) and (others := others or next(theirs, None)):
+        n = min(len(some), len(others))
+        yield some[:n], others[:n]
+        some, others = some[n:], others[n:]
+
+
+def _require_numbers(at: int, record: Endpoint) -> None:
+    for name, number in (("qp_num", record.qp_num), ("psn", record.psn)):
+        if not (hasattr(number, "__index__") and 0 <= number <= _24_BITS):
+            raise ValueError(f"record {at}: its {name} is {number!r}, and not a number of 24 bits")
+
+
 def _shape(record: Endpoint) -> Endpoint:
     """What it says besides its own numbers."""
     return replace(record, qp_num=0, psn=0)
 
 
-def _is_reply(record: Endpoint) -> bool:
+def is_reply(record: Endpoint) -> bool:
     """Whether it says what it expects of its peer: so it is one queue pair's alone."""
     return record.sees_qp_num is not None or record.sees_psn is not None
 
 
 def _column(name: str, numbers: Iterable[int]) -> array[int]:
     try:
-        column = array("I", numbers)
+        column = array("I", iter(numbers))  # of bytes themselves it would take four for one number
     except (OverflowError, TypeError) as error:
         raise ValueError(f"{name}: {error}; each is a number of 24 bits") from None
     if column and max(column) > _24_BITS:

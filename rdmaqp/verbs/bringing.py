@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import RdmaqpError
+from rdmaqp.model.endpoints import is_reply
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.completion import SLICE_NS
 from rdmaqp.verbs.following import Way
@@ -44,7 +45,8 @@ class BringingUp:
     def _go_alone(self, at: int, local: Endpoint, remote: Endpoint, key: tuple[Endpoint, Endpoint]) -> None:
         group = self._group
         one = group[at]
-        is_example = not self._told and not one.history  # else its first steps may have been others
+        # Another's first steps may have been others, its capacities too; and a reply expects one queue pair alone.
+        is_example = not (self._told or one.history or is_reply(remote)) and one.cap == group[0].cap
         one.connect(local, remote, **self._options)
         way = Way.of(one, remote, len(group._ways) + 1) if is_example else None
         if way is not None:
@@ -62,15 +64,22 @@ class BringingUp:
             raw.done = raw.result = 0
             try:
                 lib.rdmaqp_follow(raw, group._accounts + at + done, group._followers + at + done, most - done, SLICE_NS)
-            finally:  # Ctrl-C too finds them as they are
-                done += raw.done
-                group._tell(at, at + done)
+                self._tell(way, at + done)
+            except BaseException:  # Ctrl-C, also while they were told: each says how it is
+                self._tell(way, at + done)
+                raise
+            done += raw.done
             if raw.result == lib.RDMAQP_VERB:
                 with self._numbered(at + done):
                     raise group._failed(at + done, raw.error)
             if raw.result:
                 break
         return done
+
+    def _tell(self, way: Way, start: int) -> None:
+        """Tell those that C has just moved; the last of them perhaps not all the way."""
+        has_failed = way.raw.result == native().lib.RDMAQP_VERB
+        self._group._tell(start, start + way.raw.done + has_failed)
 
     @contextmanager
     def _numbered(self, at: int) -> Iterator[None]:

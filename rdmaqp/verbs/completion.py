@@ -83,7 +83,8 @@ class CompletionQueue(Resource):
         return next((one for one in found if one is not None), None)
 
     def _groups(self) -> list[QueuePairs]:
-        return [cast("QueuePairs", child) for child in self._children.values() if child.kind == "group of queue pairs"]
+        return [cast("QueuePairs", child) for child in list(self._children.values())
+                if child.kind == "group of queue pairs"]  # fmt: skip
 
     def poll(self, num_entries: int = 16) -> list[WorkCompletion]:
         """The completions that wait now, 64 at most a call; an empty list where there are none (ibv_poll_cq(3)).
@@ -236,7 +237,7 @@ class CompletionQueue(Resource):
 
     def _nothing_came(self, timeout: float | None) -> str:
         """What a wait in vain says: whose completions they would have been, and what keeps one away for ever."""
-        pairs = [child for child in self._children.values() if child.kind == "queue pair"]
+        pairs = [child for child in list(self._children.values()) if child.kind == "queue pair"]
         lines = [f"no completion within {timeout} s on {self.context.name}"]
         lines += [f"  {pair}: {pair.where_now()}" for pair in pairs[:_SHOWN]]  # type: ignore[attr-defined]
         if len(pairs) > _SHOWN:

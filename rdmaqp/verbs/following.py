@@ -52,7 +52,7 @@ class Way:
         self.peer = peer
         self.number = number
         self.raw = raw
-        self.judged = current().mode != "off"
+        self.policy = current()
 
     @classmethod
     def of(cls, qp: QueuePair, remote: Endpoint, number: int) -> Way | None:
@@ -159,10 +159,13 @@ class Story:
 
     def report(self) -> Report | None:
         """What the guard says of the last step."""
-        if not self.taken:
-            return None
-        request = self._request(self.taken - 1)
-        return check(request) if self.way.judged else unasked(request)
+        return self.report_of(self.taken - 1) if self.taken else None
+
+    def report_of(self, step: int) -> Report:
+        """What it says of that step."""
+        request = self._request(step)
+        rules = self.way.policy
+        return rules.without_ignored(check(request)) if rules.mode != "off" else unasked(request)
 
     def _request(self, step: int) -> Request:
         first = self.way.steps[step].request

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import index as whole
 from typing import TYPE_CHECKING, Any, overload
 
 from rdmaqp.errors import ClosedError
 from rdmaqp.model.arguments import checked, require, wrong_type
 from rdmaqp.model.endpoint import Endpoint
-from rdmaqp.model.endpoints import Endpoints, alike
+from rdmaqp.model.endpoints import Endpoints, side_by_side
 from rdmaqp.model.enums import QPState
 from rdmaqp.model.steps import bring_up
 from rdmaqp.verbs._native import check, create_failed, native
@@ -35,13 +36,15 @@ from rdmaqp.verbs.queue_pair import QueuePair, type_of
 from rdmaqp.verbs.work_queues import slots_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rdmaqp.errors import VerbsError
     from rdmaqp.model.enums import QPType
     from rdmaqp.model.request import QPCap, Request
     from rdmaqp.verbs.following import Way
     from rdmaqp.verbs.parts import Parts
+
+
+#: As many numbers as there are.
+_MOST = 1 << 24
 
 
 class QueuePairs(Resource, Sequence[QueuePair]):
@@ -55,9 +58,9 @@ class QueuePairs(Resource, Sequence[QueuePair]):
     _rank = 0.5  # above its queue pairs, below the shared receive queue that they take from
 
     def __init__(self, count: int, parts: Parts, qp_type: QPType | str, cap: QPCap, *, sq_sig_all: bool) -> None:
-        if count < 1:
-            raise ValueError(f"count: {count} queue pairs cannot be made; 1 or more can")
-        ffi, kind = native().ffi, type_of(qp_type)
+        count, kind = whole(count), type_of(qp_type)
+        if not 1 <= count <= _MOST:
+            raise ValueError(f"count: {count} queue pairs cannot be made; 1…{_MOST} can, as their numbers have 24 bits")
         cap = parts.fitted(cap, kind)
         _ask_for_room(count, parts.creation(kind, cap))
         first = QueuePair(parts, qp_type, cap, sq_sig_all=sq_sig_all)
@@ -65,19 +68,23 @@ class QueuePairs(Resource, Sequence[QueuePair]):
         self._cap, self._parts, self._count = cap, parts, count
         #: Those that somebody has looked at, and those that were made alone.
         self._known = {0: first}
-        size = slots_for(first.cap)
-        self._slots = ffi.new("struct rdmaqp_slot[]", size * count)
-        self._accounts = ffi.new("struct rdmaqp_qp[]", count)
-        self._followers = ffi.new("struct rdmaqp_follower[]", count)
         self._ways: list[Way] = []
+        #: Their numbers, in order.
+        self.qp_nums = array("I")
         try:
+            self._make_room(slots_for(first.cap))
             super().__init__(self._make, *parts.distinct())
         except BaseException:
             first.close()
             raise
         known, raw = self._known, self._accounts
-        #: Their numbers, in order.
         self.qp_nums = array("I", (known[at].qp_num if at in known else raw[at].qp_num for at in range(count)))
+
+    def _make_room(self, slots: int) -> None:
+        ffi = native().ffi
+        self._slots = ffi.new("struct rdmaqp_slot[]", slots * self._count)
+        self._accounts = ffi.new("struct rdmaqp_qp[]", self._count)
+        self._followers = ffi.new("struct rdmaqp_follower[]", self._count)
 
     def _make(self) -> Any:
         try:
@@ -102,6 +109,8 @@ class QueuePairs(Resource, Sequence[QueuePair]):
             "slots": self._slots, "count": self._count, "done": 1,
         })  # fmt: skip
         while making.done < self._count:
+            for part in parts.distinct():  # a close() in another thread waits for this
+                part.require_open()
             lib.rdmaqp_make_many(making, SLICE_NS)
             if making.unlike:
                 self._make_alone(making.done)
@@ -142,10 +151,17 @@ class QueuePairs(Resource, Sequence[QueuePair]):
                 self.require_open()
                 first = self._known[0]
                 member = Member(self, self._accounts + at, self._story(at))
-                self._known[at] = QueuePair(
-                    self._parts, first.type, first.cap, sq_sig_all=first.sq_sig_all, member=member
-                )
+                try:
+                    self._known[at] = QueuePair(
+                        self._parts, first.type, first.cap, sq_sig_all=first.sq_sig_all, member=member
+                    )
+                except BaseException:  # Ctrl-C: it may be there already, and must not be there twice
+                    self._known.update((at, one) for one in self._made() if one.raw == member.raw)
+                    raise
             return self._known[at]
+
+    def _made(self) -> list[QueuePair]:
+        return [one for one in self._children.values() if isinstance(one, QueuePair) and not one.closed]
 
     def _story(self, at: int) -> Story | None:
         follower = self._followers[at]
@@ -154,21 +170,27 @@ class QueuePairs(Resource, Sequence[QueuePair]):
     @checked()
     def numbered(self, qp_num: int) -> QueuePair | None:
         """The open one of that number; ``None`` where there is none."""
-        return self._found(native().lib.rdmaqp_find_many(self._accounts, self._count, qp_num, 0))
+        if qp_num not in self.qp_nums:
+            return None
+        one = self._found(self.qp_nums.index(qp_num))
+        return None if one is None or one.closed else one
 
     def _at_address(self, address: int) -> QueuePair | None:
         """The open one whose ``struct ibv_qp`` lies there."""
-        return self._found(native().lib.rdmaqp_find_many(self._accounts, self._count, 0, address))
+        at = native().lib.rdmaqp_find_many(self._accounts, self._count, address)
+        return None if at < 0 else self._found(at)
 
     def _found(self, at: int) -> QueuePair | None:
-        return None if at < 0 else self[at]
+        try:
+            return self[at]
+        except ClosedError:  # by another thread, meanwhile
+            return None
 
     def where_now(self) -> str:
         """How many are in which state, as last known."""
-        known, raw = self._known, self._accounts
+        known, followers = self._known, self._followers
         states: Counter[QPState] = Counter(
-            known[at].last_state if at in known else QPState(raw[at].state.bit_length() - 1)
-            for at in range(self._count)
+            known[at].last_state if at in known else QPState(followers[at].taken) for at in range(self._count)
         )
         return ", ".join(f"{count} in {state.name}" for state, count in sorted(states.items()))
 
@@ -182,10 +204,12 @@ class QueuePairs(Resource, Sequence[QueuePair]):
 
         Port and tables are asked once. Raises as ``qp.endpoint``; ValueError where there are not as many PSNs.
         """
+        if "qp_num" in more:
+            raise ValueError("qp_num: each queue pair has its own")
         like = self[0].endpoint(port_num, psn=0, gid_index=gid_index, **more)
         if self[0].srq is None and "rx_depth" not in more:
             like = replace(like, rx_depth=min(one.cap.max_recv_wr for one in self._known.values()))
-        return Endpoints(like, self.qp_nums, [psn] * self._count if isinstance(psn, int) else psn)
+        return Endpoints(like, self.qp_nums, psn if isinstance(psn, Iterable) else [psn] * self._count)
 
     @checked(bring_up)
     def connect(self, local: Sequence[Endpoint], remote: Sequence[Endpoint], **options: Any) -> None:
@@ -204,7 +228,7 @@ class QueuePairs(Resource, Sequence[QueuePair]):
         self.require_open()
         self._require_records(local, remote)
         bringing, at = BringingUp(self, options), 0
-        for ours, theirs in _side_by_side(alike(local), alike(remote)):
+        for ours, theirs in list(side_by_side(local, remote)):  # all of them are looked at first
             bringing.connect(at, ours, theirs)
             at += len(ours)
 
@@ -229,20 +253,21 @@ class QueuePairs(Resource, Sequence[QueuePair]):
 
     def _next_moved(self, start: int, end: int) -> int:
         """The first from *start* on that somebody has modified by itself, or *end*."""
-        return min((at for at, one in self._known.items() if start <= at < end and one.history), default=end)
+        with self._lock:  # another thread may look at others meanwhile
+            return min((at for at, one in self._known.items() if start <= at < end and one.history), default=end)
 
     def _tell(self, start: int, end: int) -> None:
         """Tell those of them that somebody has looked at how they went."""
-        for at, one in self._known.items():
-            story = self._story(at) if start <= at < end else None
-            if story is not None:
-                one._follow(story)
+        with self._lock:
+            for at, one in self._known.items():
+                story = self._story(at) if start <= at < end else None
+                if story is not None:
+                    one._follow(story)
 
     def _failed(self, at: int, number: int) -> VerbsError:
         """The error of number *at*, whose last call was answered with *number*."""
         story, one = self._story(at), self[at]
         assert story is not None
-        one._follow(story)
         return one._failed_step(story, number)
 
     # ------------------------------------------------------------------ the end
@@ -252,11 +277,11 @@ class QueuePairs(Resource, Sequence[QueuePair]):
 
     def _end(self) -> None:
         ffi, lib = native()
-        for one in self._known.values():
-            one.close()
         at = ffi.new("uint32_t *")
         error = lib.rdmaqp_end_many(self._accounts, self._count, at)
         check("ibv_destroy_qp", error, f"queue pair {at[0]} of {self}")
+        for one in self._known.values():
+            one.close()
 
     def _bar(self) -> None:
         native().lib.rdmaqp_bar_many(self._accounts, self._count)
@@ -267,12 +292,3 @@ def _ask_for_room(count: int, request: Request) -> None:
     device = request.device
     if device.max_qp and count > device.max_qp:
         ask_guard(lambda: replace(request, device=replace(device, qp_in_use=count - 1)))
-
-
-def _side_by_side(local: Iterator[Endpoints], remote: Iterator[Endpoints]) -> Iterator[tuple[Endpoints, Endpoints]]:
-    """Both, which are of one length, in pieces of which all are alike."""
-    ours = theirs = None
-    while (ours := ours or next(local, None)) and (theirs := theirs or next(remote, None)):
-        n = min(len(ours), len(theirs))
-        yield ours[:n], theirs[:n]
-        ours, theirs = ours[n:], theirs[n:]

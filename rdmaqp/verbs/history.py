@@ -153,7 +153,7 @@ class Historian(Pausing):
             vars(self).pop(name, None)
         for first in story.way.steps[: story.taken]:
             self._note(first.attr, first.bits)
-            self.last_state = first.goal
+            self._last_state = first.goal  # C has noted it, and perhaps that something failed since
         self.sq_draining = 0
         if story.is_up:
             self.local = story.local()
@@ -162,6 +162,7 @@ class Historian(Pausing):
         """The error of the story's last step, which was answered with *number*; it is remembered."""
         first, attr = story.way.steps[story.taken], story.attr(story.taken)
         asked = self._asked = self._request(attr, story.peer(), first.start)
+        self.report = story.report_of(story.taken)
         error = self._failure(number, first.start, first.goal, lambda: asked)
         self._remember(story.times[story.taken], time.perf_counter_ns(), attr, None, error)
         return error

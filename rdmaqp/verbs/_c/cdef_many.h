@@ -4,4 +4,4 @@ void rdmaqp_follow(struct rdmaqp_way *way, struct rdmaqp_qp *qps, struct rdmaqp_
 		   int64_t slice_ns);
 int rdmaqp_end_many(struct rdmaqp_qp *qps, uint32_t count, uint32_t *at);
 void rdmaqp_bar_many(struct rdmaqp_qp *qps, uint32_t count);
-int64_t rdmaqp_find_many(const struct rdmaqp_qp *qps, uint32_t count, uint32_t qp_num, uintptr_t address);
+int64_t rdmaqp_find_many(const struct rdmaqp_qp *qps, uint32_t count, uintptr_t address);

@@ -28,8 +28,9 @@ static int begin_account(const struct rdmaqp_making *making, struct rdmaqp_qp *a
 static void drop_account(struct rdmaqp_qp *account)
 {
 	rdmaqp_forget_work(account);
-	rdmaqp_drop_pair(account->send_cq, account);
-	if (account->recv_cq != account->send_cq)
+	if (account->send_cq)
+		rdmaqp_drop_pair(account->send_cq, account);
+	if (account->recv_cq && account->recv_cq != account->send_cq)
 		rdmaqp_drop_pair(account->recv_cq, account);
 }
 
@@ -169,6 +170,7 @@ static int rdmaqp_end_many(struct rdmaqp_qp *qps, uint32_t count, uint32_t *at)
 			rdmaqp_set_closed(&qp->lock, 0);
 			return error;
 		}
+		qp->qp = NULL; /* who looks at it from here on finds it closed */
 		drop_account(qp);
 	}
 	return 0;
@@ -181,14 +183,13 @@ static void rdmaqp_bar_many(struct rdmaqp_qp *qps, uint32_t count)
 		qps[count].lock = (struct rdmaqp_lock){ .closed = 1 };
 }
 
-/* The index of the queue pair that is still there and has that number, or lies at that address; -1. */
-static int64_t rdmaqp_find_many(const struct rdmaqp_qp *qps, uint32_t count, uint32_t qp_num, uintptr_t address)
+/* The index of the queue pair that is still there and lies at that address; -1. */
+static int64_t rdmaqp_find_many(const struct rdmaqp_qp *qps, uint32_t count, uintptr_t address)
 {
 	uint32_t at;
 
 	for (at = 0; at < count; at++)
-		if (qps[at].qp && !qps[at].lock.closed &&
-		    (address ? (uintptr_t)qps[at].qp == address : qps[at].qp_num == qp_num))
+		if ((uintptr_t)qps[at].qp == address && !qps[at].lock.closed)
 			return at;
 	return -1;
 }
