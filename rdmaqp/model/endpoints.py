@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
-from rdmaqp.model.arguments import checked
+from rdmaqp.model.arguments import checked, require
 from rdmaqp.model.endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -46,11 +46,14 @@ class Endpoints(Sequence[Endpoint]):
         """*records* as columns: ``Endpoints.of(pickle.loads(data))``.
 
         Raises:
+            TypeError: one is no record.
             ValueError: there is none, or they differ in more than their numbers; the first that does is named.
         """
         if isinstance(records, Endpoints):
             return records
         rows = list(records)
+        for at, row in enumerate(rows):
+            require("Endpoints.of", f"record {at}", row, Endpoint)
         runs = list(alike(rows))
         if not runs:
             raise ValueError("there is no record")

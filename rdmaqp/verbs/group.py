@@ -272,8 +272,12 @@ class QueuePairs(Resource, Sequence[QueuePair]):
 
     # ------------------------------------------------------------------ the end
 
-    def _destroy(self, handle: Any) -> None:  # noqa: ARG002 - the handles are each one's own
-        self._end()
+    def _destroy(self, handle: Any) -> None:
+        try:
+            self._end()
+        except BaseException:  # Ctrl-C: the next close() ends those that are left, and those alone
+            self._handle_or_none = handle
+            raise
 
     def _end(self) -> None:
         ffi, lib = native()

@@ -83,15 +83,23 @@ class QueuePair(Historian):
         raw = ffi.new("struct ibv_qp_init_attr *", modify.init_attr(self.type, cap, parts, sq_sig_all=self.sq_sig_all))
         xrcd = ffi.NULL if parts.xrcd is None else parts.xrcd.handle
         about = f"{self.type.name} queue pair on {parts.pd.context.name}: {cap}"
-        pointer = lib.rdmaqp_create_qp(parts.pd.handle, xrcd, raw)
-        handle = check_pointer("ibv_create_qp", pointer, about, lambda: parts.creation(self.type, cap))
+        made = ffi.new("struct ibv_qp **")  # where C puts it: Ctrl-C during the call would lose what it returns
         try:
+            lib.rdmaqp_create_qp(parts.pd.handle, xrcd, raw, made)
+            handle = check_pointer("ibv_create_qp", made[0], about, lambda: parts.creation(self.type, cap))
             self.qp_num, self.cap = int(handle.qp_num), modify.read_cap(raw.cap)
             self.open_queues(handle)
         except BaseException:
-            lib.ibv_destroy_qp(handle)
+            self._unmake(made[0])
             raise
         return handle
+
+    def _unmake(self, handle: Any) -> None:
+        ffi, lib = native()
+        if "raw" in vars(self):  # its completion queues may know of it
+            lib.rdmaqp_end_many(self.raw, 1, ffi.new("uint32_t *"))
+        elif handle != ffi.NULL:
+            lib.ibv_destroy_qp(handle)
 
     def _enter(self, member: Member) -> Any:
         self.raw, self._native_sends = member.raw, native().lib.rdmaqp_post_sends

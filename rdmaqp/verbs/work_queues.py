@@ -94,17 +94,9 @@ class WorkQueues(Receiving):
         for cq in self._completion_queues():
             error = lib.rdmaqp_add_pair(cq.raw, self.raw)
             if error:
-                self.close_queues()
                 if error == lib.RDMAQP_CLOSED:
                     raise ClosedError(f"the {cq.kind} is closed")
                 raise MemoryError(f"no room to note {self} at its completion queue")
-
-    def close_queues(self) -> None:
-        """Forget the accounts, once the native queue pair is gone."""
-        lib = native().lib
-        lib.rdmaqp_forget_work(self.raw)
-        for cq in self._completion_queues():
-            lib.rdmaqp_drop_pair(cq.raw, self.raw)
 
     def _completion_queues(self) -> list[CompletionQueue]:
         """Both, one, or none."""

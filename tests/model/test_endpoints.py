@@ -48,6 +48,8 @@ def test_the_first_that_differs_is_named() -> None:
         Endpoints.of([FIVE[0], FIVE[1], replace(FIVE[2], lid=5, path_mtu=256), FIVE[3]])
     with pytest.raises(ValueError, match="no record"):
         Endpoints.of([])
+    with pytest.raises(TypeError, match=r"Endpoints.of\(\): record 1 is 5, an int; expected an Endpoint"):
+        Endpoints.of([FIVE[0], 5])  # type: ignore[list-item]
 
 
 def test_runs_of_what_is_alike() -> None:

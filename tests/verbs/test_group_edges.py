@@ -192,6 +192,27 @@ def test_numbers_of_any_kind(null: Null) -> None:
     assert came["own"] == "qp_num: each queue pair has its own"
 
 
+def silent() -> dict[str, Any]:
+    context = rdmaqp.open()
+    cq, pd = context.create_cq(64), context.alloc_pd()
+    whole = group.QueuePairs._make_others
+
+    def make(self: Any, first: Any) -> None:
+        stub(CREATE_QP_ERRNO=12, SILENT=1)
+        whole(self, first)
+
+    group.QueuePairs._make_others = make  # type: ignore[method-assign]
+    error = error_of(pd.create_qps, 5, cq)
+    return {**said(error), "left": len(pd._children)}
+
+
+def test_a_driver_that_does_not_say_why_has_made_none_all_the_same(null: Null) -> None:
+    came = null.run(silent)
+    assert came["type"] == "VerbsError"
+    assert "queue pair 1 of 5 RC queue pairs" in came["text"]
+    assert came["left"] == 0
+
+
 def looking_meanwhile() -> list[Any]:
     """Other threads look queue pairs up while they are made and brought up."""
     context = rdmaqp.open()
@@ -325,6 +346,53 @@ def interrupted_while_looked_at() -> list[Any]:
 
 def test_ctrl_c_does_not_make_two_of_one(null: Null) -> None:
     assert null.run(interrupted_while_looked_at) == ["KeyboardInterrupt", True, True, 5]
+
+
+def interrupted_while_made(moment: str) -> list[Any]:
+    context = rdmaqp.open()
+    cq, pd = context.create_cq(64), context.alloc_pd()
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    if moment == "made":
+        queue_pair.check_pointer = interrupt  # type: ignore[attr-defined,assignment]
+    else:
+        whole = queue_pair.QueuePair.open_queues
+
+        def open_queues(self: Any, handle: Any) -> None:
+            whole(self, handle)
+            raise KeyboardInterrupt
+
+        queue_pair.QueuePair.open_queues = open_queues  # type: ignore[method-assign]
+    raised = [type(error_of(pd.create_qps, 5, cq)).__name__, type(error_of(pd.create_qp, cq)).__name__]
+    noted = cq.raw.used
+    context.close()
+    return [raised, noted, len(calls(MADE)), len(calls(ENDED))]
+
+
+@pytest.mark.parametrize("moment", ["made", "noted"])
+def test_ctrl_c_while_the_first_is_made_leaves_nothing(null: Null, moment: str) -> None:
+    assert null.run(interrupted_while_made, moment) == [["KeyboardInterrupt"] * 2, 0, 2, 2]
+
+
+def interrupted_before_the_end() -> list[Any]:
+    _, qps = up()
+    pd, unseen = qps[0].pd, qps._accounts[4].qp
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    whole, group.native = group.native, interrupt  # type: ignore[attr-defined,assignment]
+    error = error_of(qps.close)
+    group.native = whole  # type: ignore[attr-defined]
+    still = [qps.closed, qps[4].handle == unseen]
+    pd.close()
+    return [type(error).__name__, still, qps.closed, len(calls(ENDED))]
+
+
+def test_a_close_that_ctrl_c_has_ended_can_be_made_again(null: Null) -> None:
+    assert null.run(interrupted_before_the_end) == ["KeyboardInterrupt", [False, True], True, 5]
 
 
 def interrupted_while_closed() -> list[Any]:

@@ -238,7 +238,7 @@ int rdmaqp_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_srq *rdmaqp_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
 				      struct ibv_srq_init_attr *init);
 int rdmaqp_srq_num(struct ibv_srq *srq, uint32_t *number);
-struct ibv_qp *rdmaqp_create_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr);
+void rdmaqp_create_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr, struct ibv_qp **made);
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init_attr);
 int ibv_destroy_qp(struct ibv_qp *qp);

@@ -40,10 +40,12 @@ static void rdmaqp_make_many(struct rdmaqp_making *making, int64_t slice_ns)
 
 	while (making->done < making->count) {
 		struct ibv_qp_init_attr init = *making->init;
-		struct ibv_qp *qp = ibv_create_qp(making->pd, &init);
+		struct ibv_qp *qp;
 
+		errno = 0;
+		qp = ibv_create_qp(making->pd, &init);
 		making->unlike = qp && memcmp(&init.cap, &making->cap, sizeof(init.cap));
-		making->error = qp ? 0 : errno;
+		making->error = qp ? 0 : errno ? errno : EIO; /* a driver may forget to say why */
 		if (qp && !making->unlike)
 			making->error = begin_account(making, &making->qps[making->done], qp);
 		if (making->unlike || making->error) {
@@ -115,7 +117,7 @@ static int take_steps(struct rdmaqp_way *way, struct rdmaqp_qp *qp, struct rdmaq
 		way->error = ibv_modify_qp(qp->qp, &attr, mask);
 		if (way->error)
 			return way->error;
-		qp->state = 1u << attr.qp_state;
+		__atomic_store_n(&qp->state, 1u << attr.qp_state, __ATOMIC_RELEASE);
 		follower->times[++follower->taken] = wall_clock_ns();
 	}
 	return 0;

@@ -74,19 +74,20 @@ static int rdmaqp_srq_num(struct ibv_srq *srq, uint32_t *number)
 	return ibv_get_srq_num(srq, number);
 }
 
-static struct ibv_qp *rdmaqp_create_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
+static void rdmaqp_create_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr,
+			     struct ibv_qp **made)
 {
 	struct ibv_qp_init_attr_ex wide = {
 		.cap = attr->cap, .qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
 		.comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd,
 	};
-	struct ibv_qp *qp;
 
-	if (attr->qp_type != IBV_QPT_XRC_RECV)
-		return ibv_create_qp(pd, attr);
-	qp = ibv_create_qp_ex(pd->context, &wide); /* the only one that knows of XRC domains */
+	if (attr->qp_type != IBV_QPT_XRC_RECV) {
+		*made = ibv_create_qp(pd, attr);
+		return;
+	}
+	*made = ibv_create_qp_ex(pd->context, &wide); /* the only one that knows of XRC domains */
 	attr->cap = wide.cap;
-	return qp;
 }
 
 /* The file that the device's poll_cq lives in: libmlx5-rdmav34.so, librxe-rdmav34.so, … names the driver. */
