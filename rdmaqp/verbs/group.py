@@ -161,7 +161,7 @@ class QueuePairs(Resource, Sequence[QueuePair]):
             return self._known[at]
 
     def _made(self) -> list[QueuePair]:
-        return [one for one in self._children.values() if isinstance(one, QueuePair) and not one.closed]
+        return [one for one in list(self._children.values()) if isinstance(one, QueuePair) and not one.closed]
 
     def _story(self, at: int) -> Story | None:
         follower = self._followers[at]
@@ -217,8 +217,9 @@ class QueuePairs(Resource, Sequence[QueuePair]):
 
         The guard judges the first of those whose records differ in their numbers alone; the others make the same calls
         as long as each is in RESET, and port, GID slot and partition key, asked again every 10 ms, are as they were.
-        Whoever is not like the first is judged by itself, and all are where calls are logged or traced. In the end each
-        tells its own story: ``history``, ``transitions``, ``calls``.
+        Whoever is not like the first is judged by itself, and all are where calls are logged or traced. What the first
+        is warned of holds for all that follow it, and is issued once. In the end each tells its own story: ``history``,
+        ``transitions``, ``calls``, ``report``.
 
         Raises:
             GuardError, VerbsError: as ``qp.connect``; a note says of which. Those before it are in RTS, those behind it

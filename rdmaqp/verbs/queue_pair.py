@@ -90,16 +90,9 @@ class QueuePair(Historian):
             self.qp_num, self.cap = int(handle.qp_num), modify.read_cap(raw.cap)
             self.open_queues(handle)
         except BaseException:
-            self._unmake(made[0])
+            self.unmake(made[0])
             raise
         return handle
-
-    def _unmake(self, handle: Any) -> None:
-        ffi, lib = native()
-        if "raw" in vars(self):  # its completion queues may know of it
-            lib.rdmaqp_end_many(self.raw, 1, ffi.new("uint32_t *"))
-        elif handle != ffi.NULL:
-            lib.ibv_destroy_qp(handle)
 
     def _enter(self, member: Member) -> Any:
         self.raw, self._native_sends = member.raw, native().lib.rdmaqp_post_sends
@@ -280,9 +273,13 @@ class QueuePair(Historian):
             raise ValueError(f"{self} is not in multicast group {GID.parse(gid)}")
         member.close()
 
-    def _destroy(self, handle: Any) -> None:  # noqa: ARG002 - its account has it
-        # In one call, for Ctrl-C to come before or after: the account of one that has ended must not stay.
-        check("ibv_destroy_qp", native().lib.rdmaqp_end_many(self.raw, 1, native().ffi.new("uint32_t *")), str(self))
+    def _destroy(self, handle: Any) -> None:
+        ffi, lib = native()
+        try:  # in one call, for Ctrl-C to come before or after: the account of one that has ended must not stay
+            check("ibv_destroy_qp", lib.rdmaqp_end_many(self.raw, 1, ffi.new("uint32_t *")), str(self))
+        except BaseException:
+            self._handle_or_none = handle if self.raw.qp else None
+            raise
 
 
 def _no_attribute(names: Iterable[str]) -> str:

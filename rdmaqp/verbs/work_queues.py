@@ -98,6 +98,14 @@ class WorkQueues(Receiving):
                     raise ClosedError(f"the {cq.kind} is closed")
                 raise MemoryError(f"no room to note {self} at its completion queue")
 
+    def unmake(self, handle: Any) -> None:
+        """End what has been made so far: the native queue pair, where there is one, and its accounts."""
+        ffi, lib = native()
+        if "raw" in vars(self):  # its completion queues may know of it
+            lib.rdmaqp_end_many(self.raw, 1, ffi.new("uint32_t *"))
+        elif handle != ffi.NULL:
+            lib.ibv_destroy_qp(handle)
+
     def _completion_queues(self) -> list[CompletionQueue]:
         """Both, one, or none."""
         found = (self.send_cq, self.recv_cq)

@@ -376,8 +376,10 @@ def test_ctrl_c_while_the_first_is_made_leaves_nothing(null: Null, moment: str) 
     assert null.run(interrupted_while_made, moment) == [["KeyboardInterrupt"] * 2, 0, 2, 2]
 
 
-def interrupted_before_the_end() -> list[Any]:
+def interrupted_before_the_end(whose: str) -> list[Any]:
     _, qps = up()
+    if whose == "member":
+        return interrupted_before_one_ends(qps[3])
     pd, unseen = qps[0].pd, qps._accounts[4].qp
 
     def interrupt() -> None:
@@ -391,8 +393,26 @@ def interrupted_before_the_end() -> list[Any]:
     return [type(error).__name__, still, qps.closed, len(calls(ENDED))]
 
 
-def test_a_close_that_ctrl_c_has_ended_can_be_made_again(null: Null) -> None:
-    assert null.run(interrupted_before_the_end) == ["KeyboardInterrupt", [False, True], True, 5]
+@pytest.mark.parametrize(("whose", "ended"), [("group", 5), ("member", 1)])
+def test_a_close_that_ctrl_c_has_ended_can_be_made_again(null: Null, whose: str, ended: int) -> None:
+    assert null.run(interrupted_before_the_end, whose) == ["KeyboardInterrupt", [False, True], True, ended]
+
+
+def interrupted_before_one_ends(qp: rdmaqp.QueuePair) -> list[Any]:
+    handle = qp.handle
+
+    def interrupt(self: Any) -> str:
+        raise KeyboardInterrupt
+
+    whole, queue_pair.QueuePair.__str__ = queue_pair.QueuePair.__str__, interrupt  # type: ignore[method-assign]
+    stub(DESTROY_QP_ERRNO=16)
+    error = error_of(qp.close)
+    stub(DESTROY_QP_ERRNO=None)
+    queue_pair.QueuePair.__str__ = whole  # type: ignore[method-assign]
+    still = [qp.closed, qp.handle == handle]
+    before = len(calls(ENDED))
+    qp.close()
+    return [type(error).__name__, still, qp.closed, len(calls(ENDED)) - before]
 
 
 def interrupted_while_closed() -> list[Any]:
