@@ -61,7 +61,7 @@ def told(qp: rdmaqp.QueuePair) -> dict[str, Any]:
             [at.start.name, at.goal.name, repr(at.attr), at.given_mask, at.result, at.error, at.errno]
             for at in qp.history
         ],
-        "requests": [asked(at.request) for at in qp.history],
+        "requests": [at.request and asked(at.request) for at in qp.history],
         "calls": {state.name: asked(call) for state, call in qp.calls.items()},
         "room": [qp.outstanding, qp.recv_posted, qp.raw.sq.room, qp.raw.rq.room, qp.raw.sq.mask],
         "account": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import warnings
@@ -434,3 +435,55 @@ def interrupted_while_closed() -> list[Any]:
 
 def test_ctrl_c_in_a_close_leaves_no_account_behind(null: Null) -> None:
     assert null.run(interrupted_while_closed) == [["KeyboardInterrupt"] * 2, 4, 6]
+
+
+OPTIONS: list[dict[str, int]] = [
+    {}, {"access": 0}, {"access": 15}, {"access": 1 << 40}, {"timeout": 0}, {"timeout": 32}, {"sl": 3}, {"sl": 16},
+    {"hop_limit": 0}, {"dlid": 99}, {"min_rnr_timer": 0, "retry_cnt": 7, "rnr_retry": 0}, {"static_rate": 5},
+]  # fmt: skip
+RECORDS: list[dict[str, Any]] = [
+    {}, {"max_rd_atomic": 0}, {"max_dest_rd_atomic": 16, "max_rd_atomic": 16}, {"path_mtu": 256}, {"pkey": None},
+    {"pkey": 0x8001}, {"gid": None}, {"lid": 0}, {"qp_type": None}, {"link_layer": None}, {"rx_depth": 1},
+]  # fmt: skip
+
+
+def ways_to_go(port: int, policy: str) -> list[str]:
+    """All of OPTIONS and RECORDS of which a group does not tell what its queue pairs tell that went alone."""
+    context = rdmaqp.open()
+    cq, pd = context.create_cq(64), context.alloc_pd()
+    all_ways = [*((options, {}) for options in OPTIONS), *(({}, record) for record in RECORDS)]
+    with warnings.catch_warnings(), rdmaqp.policy(policy):
+        warnings.simplefilter("ignore")
+        return [repr(way) for way in all_ways if not is_told_alike(pd, cq, port, *way)]
+
+
+def is_told_alike(pd: Any, cq: Any, port: int, options: dict[str, int], record: dict[str, Any]) -> bool:
+    qps, alone = pd.create_qps(3, cq), [pd.create_qp(cq) for _ in range(3)]
+    here = qps.endpoints(port, psn=range(3))
+    there = rdmaqp.Endpoints(replace(here.like, **record), range(100, 103), range(20, 23))
+    own = rdmaqp.Endpoints(here.like, [qp.qp_num for qp in alone], range(3))
+
+    def each() -> None:
+        for qp, ours, theirs in zip(alone, own, there, strict=True):
+            qp.connect(ours, theirs, **options)
+
+    together = end_of(lambda: qps.connect(here, there, **options))
+    return together == end_of(each) and [tales(qp) for qp in qps] == [tales(qp) for qp in alone]
+
+
+def end_of(act: Any) -> str:
+    try:
+        act()
+    except (rdmaqp.RdmaqpError, OverflowError) as error:
+        return re.sub("(queue pair|QP) 0x[0-9a-f]+", r"\1", str(error))
+    return ""
+
+
+def tales(qp: rdmaqp.QueuePair) -> str:
+    return re.sub("queue pair 0x[0-9a-f]+", "queue pair", repr(told(qp)))
+
+
+@pytest.mark.parametrize("link", ["infiniband", "ethernet"])
+@pytest.mark.parametrize("policy", ["strict", "warn", "off"])
+def test_whatever_is_asked_and_said_each_is_as_if_it_had_gone_alone(null: Null, policy: str, link: str) -> None:
+    assert null.run(ways_to_go, 2, policy, PORTS=2, LINK=link) == []
