@@ -260,7 +260,7 @@ class QueuePairs(Resource, Sequence[QueuePair]):
     def _tell(self, start: int, end: int) -> None:
         """Tell those of them that somebody has looked at how they went."""
         with self._lock:
-            for at, one in self._known.items():
+            for at, one in list(self._known.items()):
                 story = self._story(at) if start <= at < end else None
                 if story is not None:
                     one._follow(story)

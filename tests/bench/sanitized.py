@@ -16,7 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FLAGS = "-fsanitize=address -fno-omit-frame-pointer -g -O1"
-HARDEST = ("accounts", "closing_meanwhile", "posting", "buffers", "waits", "lifetimes", "loop", "chains", "records")
+HARDEST = (
+    "accounts", "closing_meanwhile", "posting", "buffers", "waits", "lifetimes", "loop", "chains", "records", "group",
+    "group_edges",
+)  # fmt: skip
 
 
 def library() -> str:
