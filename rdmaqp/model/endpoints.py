@@ -26,8 +26,7 @@ class Endpoints(Sequence[Endpoint]):
         qp_nums, psns: the numbers, 24 bits each, one a record.
 
     Raises:
-        ValueError: there are not as many of the one as of the other, or a number does not have 24 bits; *like* says
-            what it expects of its peer (``sees_…``), and there are several.
+        ValueError: there are not as many of the one as of the other, or a number does not have 24 bits.
     """
 
     __slots__ = ("like", "psns", "qp_nums")
@@ -36,8 +35,6 @@ class Endpoints(Sequence[Endpoint]):
     def __init__(self, like: Endpoint, qp_nums: Iterable[int], psns: Iterable[int]) -> None:
         self.like = _shape(like)
         self.qp_nums, self.psns = _column("qp_nums", qp_nums), _column("psns", psns)
-        if _is_reply(like) and len(self) > 1:
-            raise ValueError("like: it says what it expects of one peer (sees_qp_num, sees_psn): it is no other's")
         if len(self.qp_nums) != len(self.psns):
             raise ValueError(f"there are {len(self.qp_nums)} qp_nums and {len(self.psns)} psns: each record has both")
 
