@@ -81,20 +81,28 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args, kind)
     show_guard_warnings()
     with Show(quiet=args.json) as show:
-        if args.loopback:
-            result = run_loopback(options, show)
-        else:
-            # Before anybody waits for anybody: no device here is no reason to keep the other end waiting.
-            device.open(options.device).close()
-            with _wire(args, host) as wire:
-                result = run_client(options, wire, show) if host else run_server(options, wire, show)
-    if args.svg is not None:
-        _write_svg(args.svg, result, kind)
+        try:
+            result = _measure(args, host, options, show)
+        except (RdmaqpError, KeyboardInterrupt):
+            if (args.loopback or host) and not args.json:
+                show.what_came(kind)
+            raise
     if args.json:
         print_json(result.to_dict())
     else:
         show_result(result, kind)
+    if args.svg is not None:  # last: a file that cannot be written takes no figures along
+        _write_svg(args.svg, result, kind)
     return 0
+
+
+def _measure(args: argparse.Namespace, host: str | None, options: Options, show: Show) -> Result:
+    if args.loopback:
+        return run_loopback(options, show)
+    # Before anybody waits for anybody: no device here is no reason to keep the other end waiting.
+    device.open(options.device).close()
+    with _wire(args, host) as wire:
+        return run_client(options, wire, show) if host else run_server(options, wire, show)
 
 
 def _words(args: argparse.Namespace) -> tuple[str, str | None]:

@@ -10,11 +10,13 @@ from rdmaqp.cli.chart import charts
 from rdmaqp.cli.console import out
 from rdmaqp.cli.plot import plot
 from rdmaqp.cli.telling import Telling
-from rdmaqp.connection.bench import Observer
+from rdmaqp.connection.bench import Observer, Result
 
 if TYPE_CHECKING:
-    from rdmaqp.connection.bench import Result
     from rdmaqp.connection.bench_plan import Case, Row, Skipped
+    from rdmaqp.model.gid import GidChoice
+    from rdmaqp.verbs.device import Context
+    from rdmaqp.verbs.port import Port, PortAttr
 
 _STEPS = 100  # of the bar, a case
 
@@ -25,6 +27,22 @@ class Show(Telling, Observer):
     def __init__(self, *, quiet: bool) -> None:
         super().__init__("bench", _STEPS, quiet=quiet)
         self._done = -1
+        self._device = ""
+        self._rows: list[Row] = []
+
+    def chose(self, context: Context, port: Port, attr: PortAttr, gid: GidChoice | None) -> None:
+        """The device."""
+        self._device = context.name
+        super().chose(context, port, attr, gid)
+
+    def measured(self, row: Row) -> None:
+        """A case is done: it is kept, should a later one fail."""
+        self._rows.append(row)
+
+    def what_came(self, kind: str) -> None:
+        """The figures of those cases that were done before one failed, or somebody lost patience."""
+        if self._rows:
+            show_result(Result(device=self._device, driver=None, mode="", path_mtu=None, rows=self._rows), kind)
 
     def planned(self, cases: list[Case], skipped: list[Skipped]) -> None:
         """What is not tried, and how much is."""

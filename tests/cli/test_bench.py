@@ -98,6 +98,23 @@ def test_a_failed_request_ends_it_with_its_number_and_cause(null_device: NullDev
     assert "It was request 0" in done.stderr
 
 
+def test_what_had_been_measured_is_shown_where_a_later_case_fails(null_device: NullDevice) -> None:
+    """The null device moves no WRITE, so that its latency waits in vain."""
+    done = bench(null_device, "--loopback", "-n", 9, "--op", "send,write", "-s", 64, "--timeout", 0.5)
+    assert done.returncode == 1
+    assert "nothing has moved" in done.stderr
+    assert re.search(r"^SEND +64 ", done.stdout, re.MULTILINE)
+    assert "WRITE" not in done.stdout
+
+
+def test_a_picture_that_cannot_be_written_takes_no_figures_along(null_device: NullDevice, tmp_path: Path) -> None:
+    arguments = ("--loopback", "-n", 9, "--op", "send", "-s", 64, "--svg", tmp_path / "nowhere" / "bench.svg")
+    done = bench(null_device, *arguments)
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert re.search(r"^SEND +64 ", done.stdout, re.MULTILINE)
+
+
 def test_the_table_and_the_plots(null_device: NullDevice, tmp_path: Path) -> None:
     file = tmp_path / "bench.svg"
     done = bench(null_device, "--loopback", "-n", 50, "--op", "send,read", "-s", "64,4K", "--svg", file)
