@@ -54,6 +54,8 @@ def _has_buffer(value: Any) -> bool:
         memoryview(value).release()
     except TypeError:
         return False
+    except ValueError:  # it has one, and cannot show it: whoever asks for it says why
+        return True
     return True
 
 

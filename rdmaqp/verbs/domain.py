@@ -62,7 +62,7 @@ class ProtectionDomain(Resource):
         DLPack is for memory of the CPU, and takes NumPy to read it.
 
         Raises:
-            TypeError: it has no buffer, or NumPy cannot read its DLPack; what to do is said.
+            TypeError: it has no buffer, holds Python objects, or NumPy cannot read its DLPack; what to do is said.
             ValueError: it is empty, has gaps, or is read-only and *access* would write to it.
             VerbsError: for ENOMEM, the lock limit is named.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,11 @@ def _bytes_of(memory: Buffer | DLPack) -> memoryview:
             f"this memory has gaps or another order (shape {view.shape}, strides {view.strides}), and a memory region "
             "is one run of bytes: register the whole and use offsets, or a contiguous copy"
         )
+    if "O" in re.sub(":[^:]*:", "", view.format):  # without the fields' names
+        raise TypeError(
+            f"this {type(memory).__name__} holds references to Python objects, which mean nothing to a peer; what "
+            "comes from one would be followed as pointers. Register an array of numbers"
+        )
     return view.cast("B")
 
 
@@ -146,6 +152,11 @@ def _buffer_of(memory: Any) -> memoryview:
     except TypeError:
         if not hasattr(memory, "__dlpack__"):
             raise
+    except ValueError as error:  # NumPy's dates: the protocol has no word for them
+        raise TypeError(
+            f"this {type(memory).__name__} does not show its bytes: {error}. Give them as numbers (of NumPy: "
+            'array.view("u1"))'
+        ) from error
     kind = type(memory).__name__
     device, number = memory.__dlpack_device__()
     if device not in _CPU_DEVICES:

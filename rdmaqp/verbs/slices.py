@@ -18,15 +18,18 @@ def bounds(key: object, length: int, what: str, otherwise: str = "; its bytes ar
     is not there is a mistake here.
 
     Raises:
-        TypeError: *key* is no slice.
+        TypeError: *key* is no slice of integers: a bound is never cut to one.
         ValueError: it has a step, or is not all inside.
     """
     if not isinstance(key, slice):
         raise TypeError(f"{what} takes a slice, such as [0:64], not {key!r}{otherwise}")
     if key.step not in (None, 1):
         raise ValueError(f"a slice of {what} is one run of bytes; this one has a step of {key.step}")
-    start = 0 if key.start is None else int(key.start)
-    stop = length if key.stop is None else int(key.stop)
+    start = 0 if key.start is None else as_int(key.start)
+    stop = length if key.stop is None else as_int(key.stop)
+    if start is None or stop is None:
+        wrong = key.start if start is None else key.stop
+        raise TypeError(f"a slice of {what} goes from a byte to a byte: {wrong!r:.60} is no integer")
     start, stop = (value + length if value < 0 else value for value in (start, stop))
     if not 0 <= start <= stop <= length:
         raise ValueError(f"bytes {key.start or 0}…{length if key.stop is None else key.stop} are not inside {what}")

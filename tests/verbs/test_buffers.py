@@ -28,7 +28,7 @@ def registered(kind: str) -> list[Any]:
         "ctypes": lambda: (ctypes.c_int * 6)(),
         "numpy": lambda: np.zeros(24, "u1"),
         "numpy of two dimensions": lambda: np.zeros((2, 3), "f4"),
-        "numpy records": lambda: np.zeros(2, [("a", ">u4"), ("b", "f8")]),
+        "numpy records": lambda: np.zeros(2, [("a", ">u4"), ("Offset", "f8")]),
         "numpy complex": lambda: np.zeros((3,), "c8"),
     }[kind]()
     mr = side().pd.reg_mr(memory)
@@ -69,7 +69,8 @@ def unfit(kind: str) -> dict[str, Any]:
         "empty bytes": b"", "empty bytearray": bytearray(), "empty array": np.zeros((0, 3)), "nothing": None,
         "a number": 5, "text": "text", "every second byte": memoryview(bytearray(16))[::2],
         "a column": np.zeros((4, 4))[:, 1], "Fortran's order": np.zeros((4, 4), order="F"),
-        "backwards": memoryview(bytearray(16))[::-1],
+        "backwards": memoryview(bytearray(16))[::-1], "objects": np.array([object()]),
+        "objects in a record": np.zeros(2, [("n", "u8"), ("what", "O")]), "dates": np.zeros(2, "M8[s]"),
     }[kind]  # fmt: skip
     return said(error_of(side().pd.reg_mr, memory)) | {"native": len(calls(REG_MR))}
 
@@ -87,6 +88,9 @@ def unfit(kind: str) -> dict[str, Any]:
         ("a column", "ValueError", "has gaps or another order"),
         ("Fortran's order", "ValueError", "has gaps or another order"),
         ("backwards", "ValueError", "has gaps or another order"),
+        ("objects", "TypeError", "this ndarray holds references to Python objects"),
+        ("objects in a record", "TypeError", "this ndarray holds references to Python objects"),
+        ("dates", "TypeError", 'Give them as numbers (of NumPy: array.view("u1"))'),
     ],
 )
 def test_what_cannot_be_registered(null: Null, kind: str, error: str, words: str) -> None:
@@ -267,3 +271,20 @@ def released(kind: str) -> str:
 def test_no_export_is_left_on_a_view(null: Null, kind: str, kept: str) -> None:
     """CPython up to 3.12 crashes where its collector clears a memoryview that has one."""
     assert null.run(released, kind) == kept
+
+
+def cut_bounds() -> list[Any]:
+    import numpy as np
+
+    region = side().mr
+    remote = region.remote
+    good = region[np.int64(8) : np.uint8(24)]
+    wrong = [error_of(what.__getitem__, key) for what in (region, good, remote)
+             for key in (slice(1.5, 3), slice(0, 2.0), slice("1", 3), slice(True, 3))]  # fmt: skip
+    return [good.offset, len(good), sorted({type(error).__name__ for error in wrong}), str(wrong[0])]
+
+
+def test_a_slice_is_of_whole_bytes_and_never_cut_to_them(null: Null) -> None:
+    offset, length, kinds, text = null.run(cut_bounds)
+    assert (offset, length, kinds) == (8, 16, ["TypeError"])
+    assert text == "a slice of this region of 64 bytes goes from a byte to a byte: 1.5 is no integer"
