@@ -67,7 +67,10 @@ class GuardError(RdmaqpError, ValueError):
 
     Attributes:
         report: all findings, each with its rule, field, value given, what is allowed and the fix.
+        index: of a posting call: which of its requests, from 0 on; none of them was posted. Else ``None``.
     """
+
+    index: int | None = None
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -161,7 +164,7 @@ class VerbsError(_Diagnosed, RdmaqpError, OSError):
             or ruled out; ``given`` is the call in words; ``request`` and ``report`` are the guard's.
     """
 
-    #: Of a posting call: how many of its requests the driver had taken.
+    #: Of a posting call: how many of its requests the driver had taken, so the number of the first that it had not.
     posted = 0
 
     def __init__(self, verb: str, error: int, about: str = "", notes: Sequence[str] = ()) -> None:
@@ -189,9 +192,13 @@ class CompletionError(_Diagnosed, RdmaqpError):
         wr_id: the work request's own number.
         qp_num: the local queue pair's number.
         peer: the other end, in words.
+        index: which request of the chain that was run, or of the stream or sink, from 0 on; ``None`` where it was
+            posted by itself.
         notes: further lines.
         causes, given, request, report: as those of :class:`VerbsError`, of the calls that connected the queue pair.
     """
+
+    index: int | None = None
 
     def __init__(
         self, status: int, status_name: str, *, wr_id: int, vendor_err: int, qp_num: int,

@@ -9,8 +9,8 @@ from rdmaqp.errors import ClosedError, DeadlineError
 from rdmaqp.model.enums import QPType
 from rdmaqp.verbs._native import native, pinned
 from rdmaqp.verbs._resource import Resource
-from rdmaqp.verbs.completion import SLICE_NS
-from rdmaqp.verbs.refused import NO_DESTINATION, Posted, Spans, judge_work
+from rdmaqp.verbs.completion import SLICE_NS, deadline
+from rdmaqp.verbs.refused import NO_DESTINATION, Posted, Spans, judge_work, require_own_handle
 from rdmaqp.verbs.slices import region_of
 from rdmaqp.verbs.window import Bind
 from rdmaqp.verbs.work import SEND_SIZE, Recv, Work, pack, parts_of, pieces_of, require_work, work_is_inline
@@ -64,6 +64,9 @@ class Chain:
         """Its requests, as they are now."""
         return tuple(self._work)
 
+    def __repr__(self) -> str:
+        return f"<chain of {len(self)} {'receives' if isinstance(self[0], Recv) else 'sends'} to {self.qp}>"
+
     def __getitem__(self, at: int) -> Work | Recv:
         return self._work[at]
 
@@ -84,6 +87,7 @@ class Chain:
         for resource in kept:
             if isinstance(resource, Resource):
                 resource.require_open()
+        require_own_handle(self.qp, work, at)
         judge_work(self.qp, work, spans, at)
         sges = ffi.new("struct ibv_sge[]", [list(span) for span in spans])
         if isinstance(work, Recv):
@@ -146,13 +150,14 @@ class Chain:
         """
         if not self._tells_of_its_end:
             raise ValueError("the chain's last request is no signaled send: nobody would know its end")
-        if timeout is None:
+        end = deadline("run", timeout)
+        if end is None or timeout is None:
             while (result := self._run(self.raw)) == 0:
                 pass  # a slice of time is over: Python looks at signals
             if result < 0 and not self._resolve(result, self._run):
                 self.run()
         else:
-            self._run_until(time.monotonic() + timeout, timeout)
+            self._run_until(end, timeout)
 
     def _run_until(self, end: float, timeout: float) -> None:
         raw, left = self.raw, timeout
@@ -219,12 +224,25 @@ class Chain:
         from rdmaqp.verbs.failures import completion_error  # only what has failed pays for it
 
         wc, at = WorkCompletion.from_c(self.qp.raw.failed), self.qp.raw.index
-        notes = (f"It was request {at} of {len(self)}.",) if at < len(self) else ()
-        return completion_error(wc, self.qp, notes=notes)  # type: ignore[arg-type]
+        is_ours = at < len(self)
+        notes = (f"It was request {at} of {len(self)}.",) if is_ours else ()
+        return completion_error(wc, self.qp, index=at if is_ours else None, notes=notes)  # type: ignore[arg-type]
 
 
 def _pinned(memory: Any) -> tuple[Any, tuple[int, int, int]]:
     """Bytes that may neither move nor end while the first of the two is held; and where they are."""
-    view = memoryview(memory).cast("B")
+    try:
+        view = memoryview(memory)
+    except TypeError:
+        raise TypeError(
+            f"{type(memory).__name__} has no bytes to be copied: inline=True takes memory regions, slices of them, and "
+            "whatever else holds bytes"
+        ) from None
+    if not view.c_contiguous:
+        raise ValueError(
+            f"this memory has gaps or another order (shape {view.shape}, strides {view.strides}), and what is copied "
+            "while posting is a run of bytes, or a list of such: give a contiguous copy"
+        )
+    view = view.cast("B")
     held = pinned(view)
     return held, (int(native().ffi.cast("uintptr_t", held)), view.nbytes, 0)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from rdmaqp.errors import ClosedError, DeadlineError, RdmaqpError, VerbsError
-from rdmaqp.model.arguments import checked
+from rdmaqp.model.arguments import checked, wrong_type
 from rdmaqp.verbs._native import check, check_pointer, native
 from rdmaqp.verbs._resource import Resource, emptied
 from rdmaqp.verbs.arrivals import Arrivals
@@ -29,6 +29,14 @@ _MOST = 64
 
 #: Queue pairs that a message names.
 _SHOWN = 8
+
+
+def deadline(title: str, timeout: float | None) -> float | None:
+    """When *timeout* seconds from now are over; ``None``: never. Raises TypeError, in words, where it is no number."""
+    try:
+        return None if timeout is None else time.monotonic() + timeout
+    except TypeError:
+        raise wrong_type(title, "timeout", timeout, "a number or None") from None
 
 
 class CompletionQueue(Resource):
@@ -106,8 +114,11 @@ class CompletionQueue(Resource):
 
         Raises :class:`VerbsError` where the queue is broken, :class:`ClosedError`.
         """
-        completions.queue = self
-        count = self._poll(self.raw, completions.size, completions.raw)
+        try:
+            room, into, completions.queue = completions.size, completions.raw, self
+        except AttributeError:
+            raise wrong_type("poll_into", "completions", completions, "Completions, such as Completions(64)") from None
+        count = self._poll(self.raw, room, into)
         if count < 0:
             completions.count = 0
             raise self._poll_failed("ibv_poll_cq", native().ffi.errno)
@@ -181,7 +192,7 @@ class CompletionQueue(Resource):
 
     def _slices(self, timeout: float | None) -> Iterator[int]:
         """The time to wait, in ns, in slices; the last is 0. Raises ClosedError where there was a close() meanwhile."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline("wait", timeout)
         closings, left = self.closings, 1.0
         while left > 0:
             self._require_not_closed_since(closings)

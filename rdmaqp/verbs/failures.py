@@ -56,12 +56,13 @@ def annotate(error: Exception, request: Request) -> None:
 
 
 def completion_error(
-    wc: WorkCompletion, qp: QueuePair | None, *, peer: str = "", notes: Sequence[str] = ()
+    wc: WorkCompletion, qp: QueuePair | None, *, peer: str = "", index: int | None = None, notes: Sequence[str] = ()
 ) -> CompletionError:
-    """The error of *wc*, with why, by the calls that brought *qp* up."""
+    """The error of *wc*, with why, by the calls that brought *qp* up; *index* is its request's place, where known."""
     error = CompletionError(
         wc.status, wc.status_name, wr_id=wc.wr_id, vendor_err=wc.vendor_err, qp_num=wc.qp_num, peer=peer, notes=notes
     )
+    error.index = index
     how = Completion(status=wc.status, vendor_err=wc.vendor_err, wr_id=wc.wr_id)
     calls = [] if qp is None else [replace(call, completion=how) for call in qp.calls.values()]
     with _delivering(error):

@@ -10,7 +10,15 @@ from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.chain import Chain
 from rdmaqp.verbs.records import RecvRecords, records_in
-from rdmaqp.verbs.refused import NO_DESTINATION, NO_RECORD, Posted, judge_posts, judge_work, post_failed
+from rdmaqp.verbs.refused import (
+    NO_DESTINATION,
+    NO_RECORD,
+    Posted,
+    judge_posts,
+    judge_work,
+    post_failed,
+    require_own_handle,
+)
 from rdmaqp.verbs.slices import region_of
 from rdmaqp.verbs.window import Bind
 from rdmaqp.verbs.work import Recv, Work
@@ -73,10 +81,11 @@ class Receiving(Resource):
     # ------------------------------------------------------------------ what did not pass
 
     def require_own(self, work: Work | Recv) -> None:
-        """Ask the judge where *work* names memory of another protection domain, whose keys may look like ours.
+        """Ask the judge where *work* names something of another protection domain, whose keys may look like ours.
 
         Raises ClosedError where it names memory that is closed, GuardError.
         """
+        require_own_handle(self, work)
         for piece in work.pieces():
             region = region_of(piece)
             region.require_open()

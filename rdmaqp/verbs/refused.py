@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from rdmaqp.errors import VerbsError
+from rdmaqp.errors import GuardError, VerbsError
 from rdmaqp.guard import check
 from rdmaqp.guard.policy import current
 from rdmaqp.model.acts import Piece, Post
@@ -21,10 +21,12 @@ from rdmaqp.verbs.work import INLINE, SIGNALED, Recv, Work, work_is_inline
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rdmaqp.guard.policy import Policy
+    from rdmaqp.guard.report import Report
     from rdmaqp.model.enums import QPState
     from rdmaqp.model.request import QPFacts
     from rdmaqp.verbs.device import Context
-    from rdmaqp.verbs.memory import MemoryRegion
+    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
     from rdmaqp.verbs.receiving import Receiving
 
 NO_DESTINATION = "a datagram needs a destination: to=Destination(ah, qp_num, qkey), with an open address handle"
@@ -79,8 +81,7 @@ def judge_work(to: Receiving, work: Work | Recv, spans: Spans, at: int = 0) -> N
         pieces = (work.region,) if isinstance(work, Bind) else () if work_is_inline(work) else work.pieces()
         named = tuple(region_of(piece) for piece in pieces)
         report = check(_request(to, to.facts(), Posted.of_work(work, spans), named))
-        report.remark = f" (It is request {at}.)" if at else ""
-        rules.settle(report)
+        _settle(rules, report, at, f" (It is request {at}.)" if at else "")
 
 
 def judge_posts(to: Receiving, posted: Iterable[Posted], n: int, state: QPState | None) -> None:
@@ -96,8 +97,42 @@ def judge_posts(to: Receiving, posted: Iterable[Posted], n: int, state: QPState 
     for at, one in enumerate(posted):
         report = check(request_of(to, one, at, state, signaled=signaled))
         signaled = signaled or bool(one.signaled)
-        report.remark = f" (It is request {at} of {n}.)" if n > 1 else ""
+        _settle(rules, report, at, f" (It is request {at} of {n}.)" if n > 1 else "")
+
+
+def _settle(rules: Policy, report: Report, at: int, remark: str) -> None:
+    report.remark = remark
+    try:
         rules.settle(report)
+    except GuardError as error:
+        error.index = at
+        raise
+
+
+def require_own_handle(to: Receiving, work: object, at: int = 0) -> None:
+    """Refuse a destination of another protection domain, whatever the policy.
+
+    A record knows it by its number, which in our own domain is another destination's: the datagram would go there.
+
+    Raises:
+        GuardError: by the rule ``post-pd``.
+    """
+    ah = getattr(getattr(work, "to", None), "ah", None)
+    if ah is None or ah.pd is to.pd or not isinstance(work, Work):
+        return
+    report = check(_request(to, to.facts(), Posted.of_work(work, [])))
+    report.find("post-pd", "to.ah", f"the address handle is of {_domain(ah.pd, to.pd.context)}, the queue pair of "
+                f"{to.pd.number}", given=ah.pd.number, allowed=str(to.pd.number),
+                fix="make it in the queue pair's domain: qp.destination(record)")
+    report.remark = f" (It is request {at}.)" if at else ""
+    error = GuardError(report)
+    error.index = at
+    raise error
+
+
+def _domain(pd: ProtectionDomain, here: Context) -> str:
+    elsewhere = "" if pd.context is here else f" of another opening of {pd.context.name}"
+    return f"protection domain {pd.number}{elsewhere}"
 
 
 def request_of(

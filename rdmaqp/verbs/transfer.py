@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rdmaqp.errors import DeadlineError
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import holding
-from rdmaqp.verbs.completion import SLICE_NS
+from rdmaqp.verbs.completion import SLICE_NS, deadline
 from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class End:
 
         wc = WorkCompletion.from_c(self.raw.failed)
         number = wc.wr_id - int(self.raw.wr_id)
-        return completion_error(wc, qp, notes=(f"It was request {number:,}. {self.where()}",))
+        return completion_error(wc, qp, index=number, notes=(f"It was request {number:,}. {self.where()}",))
 
 
 def run_slice(*ends: End, slice_ns: int = SLICE_NS) -> bool:
@@ -115,7 +115,7 @@ def transfer(
         DeadlineError: *timeout* seconds are over; call again to go on.
         CompletionError, GuardError, VerbsError, ClosedError: as :func:`run_slice`. The counts are as far as it came.
     """
-    end = None if timeout is None else time.monotonic() + timeout
+    end = deadline("transfer", timeout)
     while not run_slice(*ends):
         if tick is not None:
             tick()
