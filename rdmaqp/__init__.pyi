@@ -132,6 +132,12 @@ from .guard import (
 from .guard import (
     policy as policy,
 )
+from .model.acts import (
+    SendFlag as SendFlag,
+)
+from .model.acts import (
+    WROpcode as WROpcode,
+)
 from .model.attributes import (
     AddressVector as AddressVector,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rdmaqp.model.enums import Named
+from rdmaqp.model.enums import Named, NamedFlag
 
 
 class WROpcode(Named):
@@ -28,6 +28,16 @@ class WROpcode(Named):
     DRIVER1 = 11
     FLUSH = 14
     ATOMIC_WRITE = 15
+
+
+class SendFlag(NamedFlag):
+    """``enum ibv_send_flags``: what a record of a send says besides its opcode."""
+
+    FENCE = 1 << 0
+    SIGNALED = 1 << 1
+    SOLICITED = 1 << 2
+    INLINE = 1 << 3
+    IP_CSUM = 1 << 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

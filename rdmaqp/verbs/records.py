@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 _W = TypeVar("_W", Work, Recv)
 
-#: For ``numpy.dtype(…)``: an array of these is posted as it is, whoever made it.
+#: For ``numpy.dtype(…)``: an array of these is posted as it is, whoever made it. ``opcode`` is a
+#: :class:`~rdmaqp.WROpcode`, ``send_flags`` are :class:`~rdmaqp.SendFlag`, ``imm_data`` is in host byte order; a field
+#: that its opcode does not use may have any value.
 SEND_DTYPE = [(name, "u8" if kind == "Q" else "u4") for name, kind in SEND_FIELDS]
 RECV_DTYPE = [(name, "u8" if kind == "Q" else "u4") for name, kind in RECV_FIELDS]
 
@@ -50,6 +52,8 @@ class _Records(Generic[_W]):
     _dtype: list[tuple[str, str]]
     #: Makes the C array of a buffer; made when it is first needed.
     _reader: Any = None
+    #: The last NumPy type that was found to have the fields of these.
+    _seen: Any = None
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -65,7 +69,10 @@ class _Records(Generic[_W]):
     def __setitem__(self, at: int, work: _W) -> None:
         if not -self._n <= at < self._n:
             raise IndexError(f"entry {at} of {self._n} records")
-        pack(self._bytes, at % self._n, record_of(work))
+        values = record_of(work)
+        if len(values) != len(self._dtype):  # the other kind of record is of another length
+            raise TypeError(f"these are {type(self).__name__}, and {type(work).__name__} goes to the other queue")
+        pack(self._bytes, at % self._n, values)
 
     @property
     def array(self) -> Array:
@@ -111,7 +118,7 @@ def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
 
     Raises:
         TypeError: it has no buffer.
-        ValueError: its length is no multiple of a record's, or it has gaps.
+        ValueError: its length is no multiple of a record's, its fields are others, or it has gaps.
     """
     if type(memory) is kind:
         return memory.raw, memory._n
@@ -126,6 +133,8 @@ def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
     size = kind._size
     if item not in (size, 1):
         raise ValueError(f"items of {item} bytes are no records, which have {size}")
+    if item == size and (layout := getattr(memory, "dtype", None)) is not kind._seen:
+        _require_fields(layout, kind)
     if length % size:
         raise ValueError(f"{length} bytes are no run of records of {size} bytes each")
     try:
@@ -134,6 +143,22 @@ def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
         return (kind._reader or _make_reader(kind))(memory), length // size
     except (ValueError, BufferError):
         raise ValueError(f"these {length} bytes have gaps or another order: records are one run of memory") from None
+
+
+def _require_fields(layout: Any, kind: type[_Records[Any]]) -> None:
+    """Raise ValueError where an array's items are as long as a record, and are none."""
+    if layout is None:  # some other buffer: its length is all that is known
+        return
+    import numpy as np  # it is there, since this is its type
+
+    wanted = np.dtype(kind._dtype)
+    for name in wanted.names or ():
+        if (layout.fields or {}).get(name, ())[:2] != wanted.fields[name][:2]:  # type: ignore[index]
+            raise ValueError(
+                f"these records have no {name} of {wanted[name]} where C looks for it: make the array with "
+                f"{'SEND' if kind is SendRecords else 'RECV'}_DTYPE"
+            )
+    kind._seen = layout
 
 
 def _make_reader(kind: type[_Records[Any]]) -> Any:

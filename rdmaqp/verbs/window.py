@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmaqp.errors import VerbsError
 from rdmaqp.model.acts import WROpcode
+from rdmaqp.model.arguments import wrong_type
 from rdmaqp.model.enums import AccessFlag, DeviceCap
 from rdmaqp.verbs._native import check, native
 from rdmaqp.verbs._resource import Resource
@@ -136,6 +137,8 @@ class Bind(Work):
     rkey: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.window, MemoryWindow):
+            raise wrong_type("Bind", "window", self.window, "a memory window, of pd.alloc_mw()")
         self.rkey = self.rkey or self.window.next_rkey
 
     @property

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from rdmaqp.model.acts import WROpcode
+from rdmaqp.model.acts import SendFlag, WROpcode
 from rdmaqp.model.attributes import as_int
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     #: What a work request names of our own memory: one piece or several.
     Local: TypeAlias = MemoryRegion | Slice | Sequence[MemoryRegion | Slice] | None
 
-# enum ibv_send_flags: the same numbers in each version of the library
-FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
+FENCE, SIGNALED, SOLICITED, INLINE = map(int, (SendFlag.FENCE, SendFlag.SIGNALED, SendFlag.SOLICITED, SendFlag.INLINE))
 
 #: The fields of a send's record, in order, with their kinds in :mod:`struct`.
 SEND_FIELDS: Final = (
@@ -98,7 +97,11 @@ class Work:
 
     def as_record(self, addr: int = 0, length: int = 0, lkey: int = 0) -> tuple[int, ...]:
         """The values of its record, for one piece of memory, in the order of :data:`SEND_FIELDS`."""
-        flags = SIGNALED * self.signaled | SOLICITED * self.solicited | FENCE * self.fence | INLINE * self.inline
+        # Whatever is true sets its own bit, and no other: 2 is no reason to make an unsolicited send a solicited one.
+        flags = (
+            (SIGNALED if self.signaled else 0) | (SOLICITED if self.solicited else 0)
+            | (FENCE if self.fence else 0) | (INLINE if self.inline else 0)
+        )  # fmt: skip
         remote_addr, compare_add, swap, rkey, imm_data, ah, qpn, qkey = self._details()
         return (
             self.wr_id, addr, remote_addr, compare_add, swap, length, lkey, rkey, imm_data, self.code(), flags, ah,
@@ -110,8 +113,10 @@ class Work:
         return pieces_of(getattr(self, "local", None))
 
     def require_remote(self, length: int) -> None:
-        """Raise :class:`ValueError` where the remote memory that it names has no room for *length* bytes of ours."""
-        remote = getattr(self, "remote", None)
+        """Raise :class:`ValueError` where the remote memory that it names is not what *length* bytes of ours need."""
+        remote: RemoteMemory | None = getattr(self, "remote", None)
+        if remote is not None and remote.addr % 8 and isinstance(self, (CompareSwap, FetchAdd)):
+            raise ValueError(f"an atomic is on 8 bytes at a multiple of 8, and their address there is {remote.addr:#x}")
         if remote is not None and length > remote.length:
             raise ValueError(f"{length} bytes here, and the remote memory that is named has {remote.length}")
 
@@ -123,7 +128,7 @@ class Send(Work):
     Attributes:
         local: the bytes.
         imm: 32 bits for the receiver, in host byte order.
-        invalidate: a key of the receiver's that is to end.
+        invalidate: a key of the receiver's that is to end. A message carries this or *imm*: they have one field.
         to: where it goes, of a datagram.
     """
 
@@ -239,14 +244,16 @@ class Recv:
 
 
 def require_work(work: object) -> None:
-    """Raise :class:`TypeError` where *work* is none."""
-    if not isinstance(work, (Work, Recv)):
+    """Raise :class:`TypeError` where *work* is none, :class:`ValueError` where it is two at once."""
+    if not isinstance(work, (Work, Recv)) or type(work) is Work:
         raise TypeError(f"{type(work).__name__} is no work request, such as Send(region[0:64]) or Recv(region)")
     if isinstance(work, (Write, Read, CompareSwap, FetchAdd)) and not hasattr(work.remote, "rkey"):
         hint = "give its .remote" if hasattr(work.remote, "lkey") else "RemoteMemory(addr, length, rkey) makes one"
         raise TypeError(f"{type(work).__name__}: remote is {_given(work.remote)}; expected the peer's memory: {hint}")
     if isinstance(work, Send) and not (work.to is None or hasattr(work.to, "ah")):
         raise TypeError(f"Send: to is {_given(work.to)}; expected a destination: qp.destination(record) makes one")
+    if isinstance(work, Send) and work.imm is not None and work.invalidate is not None:
+        raise ValueError("Send: a message carries imm, or invalidate, and not both: they have one field in it")
 
 
 def _given(value: object) -> str:
