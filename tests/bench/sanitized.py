@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FLAGS = "-fsanitize=address -fno-omit-frame-pointer -g -O1"
 HARDEST = (
-    "accounts", "closing_meanwhile", "posting", "buffers", "waits", "lifetimes", "loop", "chains", "records", "group",
-    "group_edges",
+    "accounts", "closing_meanwhile", "posting", "buffers", "waits", "lifetimes", "loop", "chains", "records", "stream",
+    "srq", "windows", "uc_ud", "wrong_posts", "reaping", "group", "group_edges", "events",
 )  # fmt: skip
 
 

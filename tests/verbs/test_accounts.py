@@ -10,6 +10,7 @@ import warnings
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from null_side import error_of, rdmaqp, ready, said, side, stub
 
 if TYPE_CHECKING:
@@ -222,6 +223,34 @@ def taken_in_part() -> list[Any]:
 
 def test_of_a_call_that_was_taken_in_part_only_that_part_counts(null: Null) -> None:
     assert null.run(taken_in_part) == [3, True, 3, [0, 2], 0]
+
+
+def receives_taken_in_part(shared: bool) -> list[Any]:
+    """A driver that has room for four receives, whatever the account says; and one that takes none."""
+    one = side(max_recv_wr=4)
+    takes: Any = one.pd.create_srq(4) if shared else ready("INIT", context=one.context, max_recv_wr=4).qp
+    pd = takes.pd
+    mr = one.mr if pd is one.pd else pd.alloc_mr(64)
+    (takes.raw.queue if shared else takes.raw.rq).room = 16
+    found: list[Any] = []
+    for count in (3, 3):
+        try:
+            takes.post(*[rdmaqp.Recv(mr[0:8])] * count)
+            found.append(None)
+        except rdmaqp.VerbsError as error:
+            found.append(error.posted)
+        found.append(takes.recv_posted)
+    records = rdmaqp.RecvRecords(2)
+    records[0] = records[1] = rdmaqp.Recv(mr[0:8])
+    stub(POST_RECV_ERRNO=12)
+    failed = error_of(takes.post_recvs, records)
+    stub(POST_RECV_ERRNO=None)
+    return [*found, getattr(failed, "posted", None), takes.recv_posted]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["its own queue", "a shared one"])
+def test_of_receives_that_were_taken_in_part_only_that_part_counts(null: Null, shared: bool) -> None:
+    assert null.run(receives_taken_in_part, shared) == [None, 3, 1, 4, 0, 4]
 
 
 def filled(how: str) -> dict[str, Any]:

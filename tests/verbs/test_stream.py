@@ -61,6 +61,23 @@ def test_both_ends_in_one_process_lose_nothing_and_leave_nothing(null: Null, dep
     assert null.run(both_ends, 1000, depth, batch) == [1000, 1000, 64_000, 0, 0, True]
 
 
+def kept_posted(depth: int, count: int) -> list[int]:
+    first, second = connected(max_send_wr=32, max_recv_wr=64)
+    sink = Sink(second.qp, second.mr, count=count, depth=depth)
+    sink.post()
+    posted = [second.qp.recv_posted]
+    stream = Stream(first.qp, Send(first.mr[0:64]), count=count, window=2).feeds(sink)
+    while not run_slice(stream, sink, slice_ns=0):
+        posted.append(second.qp.recv_posted)
+    return [posted[0], max(posted)]
+
+
+@pytest.mark.parametrize("depth", [1, 3, 8, 64])
+def test_a_sink_keeps_as_many_receives_posted_as_it_says(null: Null, depth: int) -> None:
+    """The completion queue has room for no more."""
+    assert null.run(kept_posted, depth, 200) == [depth, depth]
+
+
 def one_queue() -> list[int]:
     """Both ways at once, all four ends on one completion queue."""
     context = rdmaqp.open()
