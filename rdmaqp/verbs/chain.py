@@ -44,6 +44,7 @@ class Chain:
         self.qp = qp
         self._work = list(work)
         self._uses: list[Any] = [()] * len(work)
+        self._has_binds = False
         self._wrs = ffi.new(f"struct ibv_{'recv' if receives else 'send'}_wr[]", len(work))
         self._slots = ffi.new("struct rdmaqp_slot[]", len(work))
         self.raw = ffi.new("struct rdmaqp_chain *", {
@@ -107,6 +108,7 @@ class Chain:
                     int(work.access),
                 )
         self._uses[at] = (sges, *kept)
+        self._has_binds = self._has_binds or isinstance(work, Bind)
         self._tells_of_its_end = bool(self._slots[len(self) - 1].signaled)
 
     def _memory_of(self, work: Work | Recv) -> tuple[list[Any], Spans]:
@@ -135,6 +137,15 @@ class Chain:
         result = self._post(self.raw)
         if result:
             self._resolve(result, self._post)
+        if self._has_binds:
+            self._tell_windows()
+
+    def _tell_windows(self) -> None:
+        """Tell windows that requests of the chain bind to what, by the post that has just been."""
+        head = int(self.qp.raw.sq.head)
+        for number, one in enumerate(self._work, int(self.raw.start)):
+            if isinstance(one, Bind) and number < head:
+                one.window.bound(one, self.qp, number)  # type: ignore[arg-type]
 
     def run(self, timeout: float | None = None) -> None:
         """Post the sends, and wait in C until each signaled one has succeeded.
@@ -150,14 +161,22 @@ class Chain:
         """
         if not self._tells_of_its_end:
             raise ValueError("the chain's last request is no signaled send: nobody would know its end")
-        end = deadline("run", timeout)
-        if end is None or timeout is None:
-            while (result := self._run(self.raw)) == 0:
-                pass  # a slice of time is over: Python looks at signals
-            if result < 0 and not self._resolve(result, self._run):
-                self.run()
-        else:
-            self._run_until(end, timeout)
+        end, before = deadline("run", timeout), int(self.qp.raw.sq.head)
+        try:
+            if end is None or timeout is None:
+                self._run_for_ever()
+            else:
+                self._run_until(end, timeout)
+        finally:
+            if self._has_binds and int(self.qp.raw.sq.head) != before:
+                self._tell_windows()
+
+    def _run_for_ever(self) -> None:
+        result = 0
+        while result == 0:  # a slice of time is over: Python looks at signals
+            result = self._run(self.raw)
+            if result < 0:
+                result = self._resolve(result, self._run)
 
     def _run_until(self, end: float, timeout: float) -> None:
         raw, left = self.raw, timeout

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rdmaqp.errors import VerbsError
 from rdmaqp.model.acts import WROpcode
 from rdmaqp.model.arguments import wrong_type
+from rdmaqp.model.attributes import as_int
 from rdmaqp.model.enums import AccessFlag, DeviceCap
 from rdmaqp.verbs._native import check, native
 from rdmaqp.verbs._resource import Resource
@@ -139,6 +140,8 @@ class Bind(Work):
     def __post_init__(self) -> None:
         if not isinstance(self.window, MemoryWindow):
             raise wrong_type("Bind", "window", self.window, "a memory window, of pd.alloc_mw()")
+        if as_int(self.access) is None:
+            raise wrong_type("Bind", "access", self.access, "an AccessFlag, such as AccessFlag.REMOTE_READ")
         self.rkey = self.rkey or self.window.next_rkey
 
     @property

@@ -226,9 +226,6 @@ class WorkQueues(Receiving):
                     self._resolve_sends(result, self._one, 1)
         else:
             self.chain(*work).post()
-            for number, one in enumerate(work, self.raw.sq.head - len(work)):
-                if isinstance(one, Bind):
-                    one.window.bound(one, self, number)
 
     def post_sends(self, records: Any, count: int | None = None) -> None:
         """Post an array of sends, or its first *count*, in one call.

@@ -62,6 +62,31 @@ def test_a_bind_that_is_not_signaled_completes_with_the_next_that_is(null: Null)
     assert null.run(unsignaled, **WINDOWS) == ["ValueError", True]
 
 
+def in_a_chain(how: str) -> list[Any]:
+    """What a chain binds is bound: the window tells the peer's memory, and its next key is another."""
+    one, _ = connected()
+    window, region = one.pd.alloc_mw(), bindable(one)
+    bind = Bind(window, region[8:24], READ)
+    chain = one.qp.chain(Send(one.mr[0:8], signaled=False), bind, Send(one.mr[0:8]))
+    if how == "late":
+        stub(HIDE=1)
+        assert isinstance(error_of(chain.run, timeout=0.01), rdmaqp.DeadlineError)
+        stub(HIDE=None)
+    if how == "post":
+        chain.post()
+        one.cq.poll()
+    else:
+        chain.run(timeout=5)
+    found = [window.remote == bind.remote, window.next_rkey != bind.rkey, "bound to 16 bytes" in repr(window)]
+    one.qp.close()
+    return [*found, window.closed]
+
+
+@pytest.mark.parametrize("how", ["post", "run", "late"])
+def test_a_window_knows_what_a_chain_has_bound_it_to(null: Null, how: str) -> None:
+    assert null.run(in_a_chain, how, **WINDOWS) == [True, True, True, True]
+
+
 def told_of_an_end() -> list[Any]:
     first, second = connected()
     for _ in range(2):
@@ -88,6 +113,7 @@ def wrong(how: str) -> dict[str, Any]:
         "foreign region": lambda: one.qp.bind(window, elsewhere.alloc_mr(64, BIND), READ),
         "foreign window": lambda: one.qp.bind(elsewhere.alloc_mw(), region, READ),
         "inline": lambda: one.qp.bind(window, region, READ, inline=True),
+        "access in words": lambda: one.qp.bind(window, region, "REMOTE_READ"),
     }[how]
     before = window.rkey
     answer = said(error_of(do)) | {"key": window.rkey == before}
@@ -105,6 +131,7 @@ def wrong(how: str) -> dict[str, Any]:
         ("foreign region", "GuardError", "the region is of protection domain"),
         ("foreign window", "ValueError", "the window is of another protection domain"),
         ("inline", "GuardError", "BIND_MW carries none of our bytes"),
+        ("access in words", "TypeError", "Bind(): access is 'REMOTE_READ', a str; expected an AccessFlag"),
     ],
 )
 def test_a_bind_that_cannot_be(null: Null, how: str, error: str, words: str) -> None:
