@@ -94,10 +94,11 @@ def checked(more: Callable[..., Any] | None = None) -> Callable[[Callable[_P, _R
     return decorate
 
 
-def require(title: str, name: str, value: object, kind: type) -> None:
+def require(title: str, name: str, value: object, kind: type | tuple[type, ...]) -> None:
     """The same for one argument of a function on the hot path, which looks at the class by itself first."""
     if not isinstance(value, kind):
-        raise _wrong(title, name, value, Kind(frozenset(), _word(kind.__name__)))
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise _wrong(title, name, value, Kind(frozenset(), " or ".join(_word(one.__name__) for one in kinds)))
 
 
 def wrong_type(title: str, name: str, value: object, expected: str) -> TypeError:

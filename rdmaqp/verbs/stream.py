@@ -11,12 +11,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
+from rdmaqp.model.arguments import require
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import holding
 from rdmaqp.verbs.chain import Chain
 from rdmaqp.verbs.slices import region_of
 from rdmaqp.verbs.transfer import ENDLESS, End
-from rdmaqp.verbs.work import Recv, Work
+from rdmaqp.verbs.work import Recv, Work, require_work
 
 if TYPE_CHECKING:
     from rdmaqp.verbs.memory import MemoryRegion
@@ -53,8 +54,11 @@ class Stream(End):
 
         Raises:
             ValueError: a number that cannot be.
-            GuardError, TypeError: *work* does not pass, as the posting calls of ``QueuePair``.
+            GuardError, TypeError: *work* is no send, or does not pass, as the posting calls of ``QueuePair``.
         """
+        require_work(work)
+        if not isinstance(work, Work):
+            raise TypeError(f"a stream posts sends, and {type(work).__name__} is none: a Sink receives")
         room = qp.cap.max_send_wr
         window = min(room, room if window is None else window, qp.send_cq.cqe * max(signal_every, 1))
         if (count is None) == (seconds is None):
@@ -96,6 +100,7 @@ class Stream(End):
 
     def feeds(self, sink: Sink) -> Self:
         """Post nothing that has no receive at *sink* yet, which runs in the same :func:`transfer`."""
+        require("feeds", "sink", sink, Sink)
         self._partners.append(sink)
         self.raw.into = sink.raw
         return self
@@ -109,6 +114,7 @@ class Stream(End):
         """
         if self.batch > 1:
             raise ValueError(f"batch: an end of a ping-pong posts one at a time, not {self.batch}")
+        require("answers", "sink", sink, (Sink, Watch))
         self._partners.append(sink)
         self.raw.answers, self.raw.first = sink.raw, int(first)
         return self
@@ -141,7 +147,9 @@ class Sink(End):
     def __init__(
         self, qp: QueuePair, local: Local, *, count: int | None = None, depth: int | None = None
     ) -> None:
-        """Raises ValueError, GuardError, TypeError: as :class:`Stream`."""
+        """Raises ValueError, GuardError, TypeError: as :class:`Stream`; of a shared receive queue too."""
+        if qp.srq is not None:
+            Chain(qp, [Recv(local)])  # the judge's word for it
         room = min(qp.cap.max_recv_wr, qp.recv_cq.cqe)
         depth = min(room, room if depth is None else depth)
         _require_positive(depth=depth, **({} if count is None else {"count": count}))

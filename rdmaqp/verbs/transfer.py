@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmaqp.errors import DeadlineError
+from rdmaqp.model.arguments import require
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import holding
 from rdmaqp.verbs.completion import SLICE_NS, deadline
@@ -80,6 +81,8 @@ def run_slice(*ends: End, slice_ns: int = SLICE_NS) -> bool:
         ValueError: more ends than one call takes, or none that has a queue pair.
     """
     ffi, lib = native()
+    for one in ends:
+        require("transfer", "an end", one, End)
     streams = [end for end in ends if end.sends]
     sinks = [end for end in ends if not end.sends]
     if len(ends) > lib.RDMAQP_ENDS or not any(end.chain is not None for end in ends):

@@ -238,6 +238,31 @@ def test_what_the_type_does_not_send_is_refused_when_it_is_made(null: Null) -> N
     assert null.run(wrong_type) == [[["post-opcode", "opcode"]]] * 2
 
 
+def misfits() -> list[str]:
+    """A stream of receives was a crash."""
+    one = ready("RTS")
+    shared = one.pd.create_qp(one.cq, srq=one.pd.create_srq(8))
+    stream = Stream(one.qp, write(one), count=1)
+    wrong: Any = None
+    tries = [
+        lambda: Stream(one.qp, rdmaqp.Recv(one.mr), count=1), lambda: Stream(one.qp, one.mr, count=1),
+        lambda: Sink(shared, one.mr, count=1), lambda: stream.feeds(wrong), lambda: stream.answers(stream, first=True),
+        lambda: transfer(one.qp),
+    ]  # fmt: skip
+    return [f"{type(error).__name__}: {error}" for error in map(error_of, tries)]
+
+
+def test_what_is_no_end_of_a_transfer_is_refused_when_it_is_made(null: Null) -> None:
+    words = (
+        "TypeError: a stream posts sends, and Recv is none: a Sink receives",
+        "TypeError: MemoryRegion is no work request", "this queue pair takes its receives from a shared receive queue",
+        "TypeError: feeds(): sink is None; expected a Sink", "expected a Sink or a Watch",
+        "TypeError: transfer(): an end is <RC queue pair",
+    )  # fmt: skip
+    for text, part in zip(null.run(misfits), words, strict=True):
+        assert part in text
+
+
 def numbers() -> list[str]:
     one = ready("RTS")
     work = write(one)

@@ -69,6 +69,22 @@ def test_a_failed_run_has_the_index_of_the_request(null: Null) -> None:
     ]  # fmt: skip
 
 
+def under_one_key() -> list[Any]:
+    """One buffer, registered in two domains, which call it by the same key: as two devices do."""
+    one = ready("RTS")
+    ours = one.pd.reg_mr(bytearray(64))
+    theirs = one.context.alloc_pd().reg_mr(ours.buffer)
+    key, theirs.lkey = theirs.lkey, ours.lkey
+    errors = [error_of(one.qp.send, theirs), error_of(one.qp.recv, theirs[0:8]),
+              error_of(one.qp.post, Send(one.mr), Send(theirs))]  # fmt: skip
+    theirs.lkey = key
+    return [[rule for rule, _ in said(error)["errors"]] for error in errors] + [one.qp.outstanding, one.qp.recv_posted]
+
+
+def test_a_foreign_region_is_known_by_more_than_its_key(null: Null) -> None:
+    assert null.run(under_one_key) == [["post-pd"], ["post-pd"], ["post-pd"], 0, 0]
+
+
 def to_another_domain(mode: str) -> list[Any]:
     """Both domains have one handle, which both call number 1."""
     one = side(qp_type="UD")
