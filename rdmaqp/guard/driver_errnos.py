@@ -82,8 +82,9 @@ ANSWERS = (
           "state before RTS", "mlx5/qp.c, mlx5_post_send(), mlx5_send_wr_complete_error()"),
     _post("rxe", errno.EINVAL, "post-state", "its library takes the queue pair to be before RTS (a receive: in RESET). "
           "The request lies in the ring all the same, and goes out with the next one posted in RTS: go through RESET, "
-          "which empties the ring",
-          "rxe/rxe.c, rxe_post_send(), rxe_post_recv()"),
+          "which empties the ring. In RTS it is what an atomic gets whose address there is no multiple of 8; that one "
+          "is not in the ring",
+          "rxe/rxe.c, rxe_post_send(), rxe_post_recv(), validate_send_wr()"),
     _post("hns", errno.EINVAL, "post-state", "its library takes the queue pair to be before RTS (a receive: in RESET)",
           "hns/hns_roce_u_hw_v2.c, check_qp_send(), check_qp_recv()"),
     _post("efa", errno.EINVAL, "post-state", "sends are taken in RTS and SQD only, receives neither in RESET nor in "

@@ -118,8 +118,11 @@ class MemoryRegion(Resource):
         lib.rdmaqp_drop_region(self.pd.domain, self.lkey)  # first: no post may find it while it ends
         try:
             check("ibv_dereg_mr", lib.ibv_dereg_mr(handle), self.kind)
-        except VerbsError:
+        except VerbsError as error:
             lib.rdmaqp_add_region(self.pd.domain, self.addr, self.length, self.lkey, self.access)
+            windows = [one for one in list(self.pd._children.values()) if getattr(one, "region", None) is self]
+            if windows:
+                error.notes += (f"{windows[0]!r} is bound to it: qp.invalidate(window), or window.close(), before.",)
             raise
         self._let_go()
 

@@ -257,6 +257,10 @@ class QueuePair(Historian):
         """Receive what is sent to the multicast group *gid* (ibv_attach_mcast(3)): ``with qp.attach_mcast("ff0e::1"):``
 
         For UD. On InfiniBand *lid* is the group's, which the subnet manager gives. Closing the queue pair ends it too.
+        Who sends to the group need not be in it; its members share a Q_Key, which is the *qkey* here::
+
+            ah = pd.create_ah(AddressVector(port_num=1, grh=GlobalRoute(dgid="ff0e::1", sgid_index=1)))
+            qp.send(region[0:64], to=Destination(ah, MULTICAST_QPN, qkey))
 
         Raises:
             ValueError: another type, no multicast GID, no multicast LID, a member already.

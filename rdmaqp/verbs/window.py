@@ -16,7 +16,7 @@ from rdmaqp.model.attributes import as_int
 from rdmaqp.model.enums import AccessFlag, DeviceCap
 from rdmaqp.verbs._native import check, native
 from rdmaqp.verbs._resource import Resource
-from rdmaqp.verbs.slices import RemoteMemory
+from rdmaqp.verbs.slices import RemoteMemory, region_of
 from rdmaqp.verbs.work import Work
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class MemoryWindow(Resource):
 
     Attributes:
         pd: its protection domain.
+        region: the memory region whose bytes it is bound to; ``None`` while it is bound to nothing.
         rkey: the key of its last bind, whatever has become of that; before the first, that of its allocation.
     """
 
@@ -54,6 +55,8 @@ class MemoryWindow(Resource):
         self.pd = pd
         #: What it was last bound to, by which queue pair, as which of its sends.
         self._bound: tuple[RemoteMemory, WorkQueues, int] | None = None
+        #: Whose bytes these are.
+        self.region: MemoryRegion | None = None
         super().__init__(make, pd)
 
     @property
@@ -82,7 +85,7 @@ class MemoryWindow(Resource):
         """Note that *bind* has been posted, as send *number* of *qp*."""
         self.unbound()
         self.rkey = self.handle.rkey = bind.rkey  # by the latter, drivers find the window at its next bind
-        self._bound = bind.remote, qp, number
+        self._bound, self.region = (bind.remote, qp, number), region_of(bind.region)
         self._parents = self.pd, qp
         qp._children[id(self)] = self
 
@@ -91,7 +94,7 @@ class MemoryWindow(Resource):
         if self._bound is not None:
             self._bound[1]._children.pop(id(self), None)
         self._parents = (self.pd,)
-        self._bound = None
+        self._bound = self.region = None
 
     def __repr__(self) -> str:
         use = "free" if self._bound is None else f"bound to {self._bound[0].length} bytes"

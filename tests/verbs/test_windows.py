@@ -87,6 +87,27 @@ def test_a_window_knows_what_a_chain_has_bound_it_to(null: Null, how: str) -> No
     assert null.run(in_a_chain, how, **WINDOWS) == [True, True, True, True]
 
 
+def region_in_use() -> list[str]:
+    """Soft-RoCE ends no region to which a window is bound."""
+    one, _ = connected()
+    window, region = one.pd.alloc_mw(), bindable(one)
+    one.qp.bind(window, region[8:24], READ)
+    stub(DEREG_MR_ERRNO=22)
+    found = [str(error_of(region.close)).splitlines()[-1]]
+    one.qp.invalidate(window)
+    found.append(str(error_of(region.close)).splitlines()[-1])
+    stub(DEREG_MR_ERRNO=None)
+    region.close()
+    return found
+
+
+def test_a_region_that_does_not_end_names_the_window_that_is_bound_to_it(null: Null) -> None:
+    bound, free = null.run(region_in_use, **WINDOWS)
+    assert bound.startswith("<memory window, rkey 0x")
+    assert bound.endswith("bound to 16 bytes> is bound to it: qp.invalidate(window), or window.close(), before.")
+    assert free == "memory region: ibv_dereg_mr failed: Invalid argument (EINVAL, 22)"
+
+
 def told_of_an_end() -> list[Any]:
     first, second = connected()
     for _ in range(2):
