@@ -257,9 +257,10 @@ class QueuePair(Historian):
         """Receive what is sent to the multicast group *gid* (ibv_attach_mcast(3)): ``with qp.attach_mcast("ff0e::1"):``
 
         For UD. On InfiniBand *lid* is the group's, which the subnet manager gives. Closing the queue pair ends it too.
-        Who sends to the group need not be in it; its members share a Q_Key, which is the *qkey* here::
+        Who sends to the group need not be in it; its members share a Q_Key. On RoCE both group and GID are IPv4, or
+        IPv6; Soft-RoCE joins no group in the IP stack, and so hears those alone that the machine is in (224.0.0.1)::
 
-            ah = pd.create_ah(AddressVector(port_num=1, grh=GlobalRoute(dgid="ff0e::1", sgid_index=1)))
+            ah = pd.create_ah(AddressVector(port_num=1, grh=GlobalRoute(dgid=gid, sgid_index=index)))
             qp.send(region[0:64], to=Destination(ah, MULTICAST_QPN, qkey))
 
         Raises:
