@@ -135,6 +135,13 @@ def test_the_order_is_that_of_the_contributors_guide() -> None:
     assert tuple(table) == ROOMS
 
 
+def test_no_two_test_files_outside_of_packages_have_one_name() -> None:
+    """pytest takes the second for the first, and stops: `tests/run.sh` then runs none of those without a device."""
+    files = [path for path in Path(__file__).parent.rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    assert len(files) > 50
+    assert sorted(path.name for path in files) == sorted({path.name for path in files})
+
+
 def test_every_module_is_in_a_room() -> None:
     names = {entry.stem for entry in PACKAGE.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()}
     assert names - {"__init__", "__main__"} == set(ROOMS)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from rdmaqp.model.enums import QPState
     from rdmaqp.model.request import QPFacts
     from rdmaqp.verbs.device import Context
-    from rdmaqp.verbs.memory import MemoryRegion, ProtectionDomain
+    from rdmaqp.verbs.domain import ProtectionDomain
+    from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.receiving import Receiving
 
 NO_DESTINATION = "a datagram needs a destination: to=Destination(ah, qp_num, qkey), with an open address handle"
