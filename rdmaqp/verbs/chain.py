@@ -161,35 +161,36 @@ class Chain:
         """
         if not self._tells_of_its_end:
             raise ValueError("the chain's last request is no signaled send: nobody would know its end")
-        end, before = deadline("run", timeout), int(self.qp.raw.sq.head)
+        if self._has_binds:
+            self._run_and_tell(timeout)
+        elif timeout is None:
+            while (result := self._run(self.raw)) == 0:
+                pass  # a slice of time is over: Python looks at signals
+            if result < 0 and not self._resolve(result, self._run):
+                self.run()
+        else:
+            self._run_until(timeout)
+
+    def _run_and_tell(self, timeout: float | None) -> None:
+        before = int(self.qp.raw.sq.head)
         try:
-            if end is None or timeout is None:
-                self._run_for_ever()
-            else:
-                self._run_until(end, timeout)
+            self._run_until(timeout)
         finally:
-            if self._has_binds and int(self.qp.raw.sq.head) != before:
+            if int(self.qp.raw.sq.head) != before:
                 self._tell_windows()
 
-    def _run_for_ever(self) -> None:
-        result = 0
-        while result == 0:  # a slice of time is over: Python looks at signals
-            result = self._run(self.raw)
-            if result < 0:
-                result = self._resolve(result, self._run)
-
-    def _run_until(self, end: float, timeout: float) -> None:
-        raw, left = self.raw, timeout
+    def _run_until(self, timeout: float | None) -> None:
+        end, raw, left = deadline("run", timeout), self.raw, timeout
         try:
             while True:
-                raw.slice_ns = int(max(0, min(left * 1e9, SLICE_NS)))
+                raw.slice_ns = SLICE_NS if left is None else int(max(0, min(left * 1e9, SLICE_NS)))
                 result = self._run(raw)
                 if result < 0:
                     result = self._resolve(result, self._run)
                 if result:
                     return
-                left = end - time.monotonic()
-                if left <= 0:
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
                     raise DeadlineError(
                         f"{self.qp}: {raw.reaped} of {raw.signaled} sends completed within {timeout} s"
                     )

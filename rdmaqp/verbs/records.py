@@ -124,17 +124,17 @@ def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
         return memory.raw, memory._n
     # An array tells its size by itself; NumPy takes a microsecond to make a memoryview of a structured one.
     try:
-        length, item = memory.nbytes, memory.itemsize
+        length, layout = memory.nbytes, memory.dtype
     except AttributeError:
         if isinstance(memory, _Records):
             raise TypeError(f"these are {type(memory).__name__}, and {kind.__name__} are wanted") from None
         memory = memoryview(memory)
-        length, item = memory.nbytes, memory.itemsize
+        length = memory.nbytes
+        _require_size(memory.itemsize, kind)
+    else:
+        if layout is not kind._seen:
+            _require_fields(layout, kind)
     size = kind._size
-    if item not in (size, 1):
-        raise ValueError(f"items of {item} bytes are no records, which have {size}")
-    if item == size and (layout := getattr(memory, "dtype", None)) is not kind._seen:
-        _require_fields(layout, kind)
     if length % size:
         raise ValueError(f"{length} bytes are no run of records of {size} bytes each")
     try:
@@ -145,9 +145,15 @@ def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
         raise ValueError(f"these {length} bytes have gaps or another order: records are one run of memory") from None
 
 
+def _require_size(item: int, kind: type[_Records[Any]]) -> None:
+    if item not in (kind._size, 1):
+        raise ValueError(f"items of {item} bytes are no records, which have {kind._size}")
+
+
 def _require_fields(layout: Any, kind: type[_Records[Any]]) -> None:
-    """Raise ValueError where an array's items are as long as a record, and are none."""
-    if layout is None:  # some other buffer: its length is all that is known
+    """Raise ValueError where an array's items are no records, though they may be as long; single bytes may be some."""
+    _require_size(layout.itemsize, kind)
+    if layout.itemsize == 1:
         return
     import numpy as np  # it is there, since this is its type
 
