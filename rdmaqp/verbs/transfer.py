@@ -119,9 +119,10 @@ def transfer(
         CompletionError, GuardError, VerbsError, ClosedError: as :func:`run_slice`. The counts are as far as it came.
     """
     end = deadline("transfer", timeout)
-    while not run_slice(*ends):
+    left = SLICE_NS if timeout is None else timeout * 1e9
+    while not run_slice(*ends, slice_ns=int(max(0, min(left, SLICE_NS)))):
         if tick is not None:
             tick()
-        if end is not None and time.monotonic() >= end:
+        if end is not None and (left := (end - time.monotonic()) * 1e9) <= 0:
             said = "\n".join(f"  {one.qp or 'memory'}: {one.where()}" for one in ends)
             raise DeadlineError(f"the transfer is not done within {timeout} s\n{said}")

@@ -309,6 +309,39 @@ def test_a_deadline_says_how_far_it_came_and_it_can_go_on(null: Null) -> None:
     assert "1 of 10 have been received" in again
 
 
+def slices(timeout: float | None) -> list[int]:
+    """How long C may work at a time."""
+    import rdmaqp.verbs.transfer as module
+
+    first, second = connected()
+    asked: list[int] = []
+    real = module.run_slice
+
+    def watched(*ends: Any, slice_ns: int) -> bool:
+        asked.append(slice_ns)
+        if timeout is None:
+            first.qp.send(first.mr[0:8])
+        return real(*ends, slice_ns=slice_ns)
+
+    module.run_slice = watched  # type: ignore[assignment]
+    sink = Sink(second.qp, second.mr, count=1)
+    sink.post()
+    if timeout is None:
+        sink.run()
+    else:
+        assert type(error_of(sink.run, timeout)).__name__ == "DeadlineError"
+    return asked
+
+
+def test_the_last_slice_of_time_ends_at_the_deadline(null: Null) -> None:
+    short, long = null.run(slices, 0.005), null.run(slices, 0.05)
+    assert short[0] == 5_000_000
+    assert long[0] == 20_000_000
+    assert min(long) < 20_000_000
+    assert null.run(slices, 0.0)[0] == 0
+    assert null.run(slices, None) == [20_000_000]
+
+
 def endless(how: str) -> list[Any]:
     one = ready("RTS")
     stream = Stream(one.qp, write(one), count=1 << 50, window=8)
