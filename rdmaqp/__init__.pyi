@@ -133,6 +133,9 @@ from .guard import (
     policy as policy,
 )
 from .model.acts import (
+    GRH_BYTES as GRH_BYTES,
+)
+from .model.acts import (
     SendFlag as SendFlag,
 )
 from .model.acts import (
@@ -239,9 +242,6 @@ from .verbs.channel import (
 )
 from .verbs.completion import (
     CompletionQueue as CompletionQueue,
-)
-from .verbs.datagrams import (
-    GRH_BYTES as GRH_BYTES,
 )
 from .verbs.datagrams import (
     payload as payload,

@@ -6,8 +6,9 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.connection.bench_plan import GRH_BYTES, Case, Options
+from rdmaqp.connection.bench_plan import Case, Options
 from rdmaqp.errors import VerbsError
+from rdmaqp.model.acts import GRH_BYTES
 from rdmaqp.model.enums import AccessFlag, AtomicCap, QPType
 from rdmaqp.verbs.slices import RemoteMemory
 from rdmaqp.verbs.stream import Sink, Stream, Watch

@@ -24,8 +24,6 @@ OPERATIONS = {
 }  # fmt: skip
 KINDS = ("latency", "bandwidth")
 ATOMIC_BYTES = 8
-#: What stands in front of each datagram that is received.
-GRH_BYTES = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rdmaqp.guard.case import is_iwarp, kind_of
+from rdmaqp.guard import posted_memory
+from rdmaqp.guard.case import kind_of
 from rdmaqp.guard.driver_rows import driver_of
+from rdmaqp.guard.posted_memory import WRITES_HERE, owner
 from rdmaqp.guard.report import Report
 from rdmaqp.guard.values import out_of_range, wrong_type
-from rdmaqp.model.acts import Piece, Post, WROpcode
+from rdmaqp.model.acts import GRH_BYTES, Post, WROpcode
 from rdmaqp.model.attributes import as_int, enum_value
-from rdmaqp.model.enums import AccessFlag, DriverType, QPState, QPType
+from rdmaqp.model.enums import DriverType, QPState, QPType
 
 if TYPE_CHECKING:
     from rdmaqp.guard.drivers import Driver
-    from rdmaqp.model.request import Region, Request
+    from rdmaqp.model.request import Request
 
 _Op = WROpcode
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = QPState
@@ -51,12 +53,7 @@ def opcodes_of(kind: QPType, driver_name: str | None) -> tuple[int, dict[str, fr
     return 0xFFFFFFFF if takes is None else sum(1 << opcode for opcode in takes), refused
 
 
-_WRITES_HERE = _ATOMICS | {_Op.RDMA_READ}
-_NO_INLINE = _WRITES_HERE | {_Op.LOCAL_INV, _Op.BIND_MW}
-_WRITE = int(AccessFlag.LOCAL_WRITE)
-_ZERO_BASED = int(AccessFlag.ZERO_BASED)
-_REMOTE_WRITES = int(AccessFlag.REMOTE_WRITE | AccessFlag.REMOTE_ATOMIC)
-
+_NO_INLINE = WRITES_HERE | {_Op.LOCAL_INV, _Op.BIND_MW}
 
 class _About:
     """The words of a posting's report."""
@@ -89,13 +86,15 @@ def check(request: Request, post: Post) -> Report:
     if post.queue != "srq":  # which has no state
         _state(report, request, driver, post)
     _room(report, request, post)
+    if request.qp.type is QPType.UD:
+        _datagram(report, request, post, opcode)
     inline = bool(post.inline) and post.queue == "send"
     pieces = _pieces(report, request, post)
     if inline:
         _inline(report, request, post, opcode)
     else:  # inline bytes are copied by the call itself: no region is asked
         for place, piece in enumerate(post.sge or ()):
-            _memory(report, request, f"sge[{place}]", piece, post, opcode)
+            posted_memory.piece(report, request, f"sge[{place}]", piece, post, opcode)
     if opcode in _ATOMICS and (length := as_int(post.length)) is not None and length < 8:
         report.find("post-sge", "length", f"an atomic brings 8 bytes back, and {length} is too short", given=length,
                     allowed="8", fix="length=8")
@@ -125,10 +124,6 @@ def _opcode(report: Report, request: Request, driver: Driver, post: Post) -> WRO
                     f"{with_driver}", given=WROpcode(known).name,
                     allowed=", ".join(op.name for op in sorted(takes)), fix=_who_sends(WROpcode(known)))
     return None if known is None else WROpcode(known)
-
-
-def _owner(post: Post) -> str:
-    return "shared receive queue" if post.queue == "srq" else "queue pair"
 
 
 def _who_sends(opcode: WROpcode) -> str | None:
@@ -217,16 +212,33 @@ def _pieces(report: Report, request: Request, post: Post) -> Report:
     if count is None:
         count = None if post.sge is None else len(post.sge)
     most, whose = (getattr(request.qp.cap, limit), limit) if request.qp.cap else (request.device.max_sge, "max_sge")
-    owner = _owner(post)
+    whom = owner(post)
     if post.queue == "srq":
         limit = whose = "max_sge"
     if count is None or most is None:
         report.skip("post-sge", "post.num_sge" if count is None else "qp.cap")
     elif count > most and count > 0:
         report.find("post-sge", "num_sge", f"{count} pieces, and "
-                    f"{f'the {owner} was made for' if request.qp.cap else 'the device takes'} {most} ({whose})",
-                    given=count, allowed=f"0…{most}", fix=f"at most {most}, or a {owner} with a larger {limit}")
+                    f"{f'the {whom} was made for' if request.qp.cap else 'the device takes'} {most} ({whose})",
+                    given=count, allowed=f"0…{most}", fix=f"at most {most}, or a {whom} with a larger {limit}")
     return report
+
+
+def _datagram(report: Report, request: Request, post: Post, opcode: WROpcode | None) -> None:
+    """A datagram is one packet, and its receive begins with room for the route header."""
+    length, mtu = as_int(post.length), request.port.active_mtu
+    if length is None:
+        return
+    if post.queue == "recv" and length < GRH_BYTES:
+        report.find("post-grh", "length", f"{length} bytes have no room for the {GRH_BYTES} of the global route "
+                    "header, which come before every datagram", given=length, allowed=f"{GRH_BYTES}…",
+                    fix=f"length={GRH_BYTES} and as many as the message has")
+    elif opcode in _DATAGRAM and mtu is None:
+        report.skip("post-mtu", "port.active_mtu")
+    elif opcode in _DATAGRAM and mtu is not None and length > mtu:
+        report.find("post-mtu", "length", f"{length} bytes do not fit into one packet: the port's MTU is {mtu}. "
+                    "Nothing is sent, and the completion says SUCCESS all the same", given=length, allowed=f"0…{mtu}",
+                    fix=f"send at most {mtu} bytes a datagram, or raise the MTU of the port and its net device")
 
 
 def _inline(report: Report, request: Request, post: Post, opcode: WROpcode | None) -> None:
@@ -240,81 +252,3 @@ def _inline(report: Report, request: Request, post: Post, opcode: WROpcode | Non
         report.find("post-inline", "length", f"{length} bytes inline, and max_inline_data is {cap.max_inline_data}",
                     given=length, allowed=f"0…{cap.max_inline_data}",
                     fix="without IBV_SEND_INLINE, or a queue pair with a larger max_inline_data")
-
-
-def _memory(
-    report: Report, request: Request, name: str, piece: Piece, post: Post, opcode: WROpcode | None
-) -> None:  # fmt: skip
-    """One piece, against the region that its key names."""
-    numbers: dict[str, Any] = {}
-    for part, high in (("addr", (1 << 64) - 1), ("length", 0xFFFFFFFF), ("lkey", 0xFFFFFFFF)):
-        value = getattr(piece, part)
-        number = as_int(value)
-        if value is not None and number is None:
-            wrong_type(report, f"{name}.{part}", value, f"0…{high:#x}")
-        elif number is not None and not 0 <= number <= high:
-            out_of_range(report, f"{name}.{part}", number, 0, high)
-        else:
-            numbers[part] = number
-    lkey = numbers.get("lkey")
-    if lkey is None or not request.mrs:
-        return report.skip("post-key", "mrs" if not request.mrs else f"{name}.lkey")
-    region = next((region for region in request.mrs if region.lkey == lkey), None)
-    if region is None:
-        near = next((mr.lkey for mr in request.mrs if mr.rkey == lkey and mr.lkey is not None), None)
-        return report.find("post-key", f"{name}.lkey", f"{lkey:#x} is the lkey of none of the known regions"
-                           + (": it is an rkey" if near is not None else ""), given=f"{lkey:#x}",
-                           fix="give the lkey of a registered region" if near is None else f"lkey={near:#x}")
-    _inside(report, name, numbers, region)
-    return _allowed(report, request, name, region, post, opcode)
-
-
-def _inside(report: Report, name: str, numbers: dict[str, Any], region: Region) -> None:
-    addr, length = numbers.get("addr"), numbers.get("length")
-    if addr is None or not length or region.length is None or region.addr is None:
-        return  # a piece of no bytes touches nothing
-    start = 0 if region.access is not None and region.access & _ZERO_BASED else region.addr
-    end = start + region.length
-    if not (start <= addr and addr + length <= end):
-        report.find("post-sge", name, f"{addr:#x}…{addr + length:#x} is not inside its region, {start:#x}…{end:#x}",
-                    given=f"{addr:#x}", allowed=f"{start:#x}…{end:#x}", fix="register more, or post less")
-
-
-def _window(report: Report, name: str, region: Region, post: Post) -> None:
-    """What a memory window needs of the region that it is bound to."""
-    wanted = as_int(post.access)
-    if region.access is None:
-        report.skip("post-access", "mrs.access")
-    elif not region.access & AccessFlag.MW_BIND:
-        report.find("post-access", f"{name}.lkey", "a window is bound to the region, which has no MW_BIND",
-                    given=f"{region.access:#x}", allowed="MW_BIND", fix="register it with MW_BIND")
-    elif wanted is not None and wanted & _REMOTE_WRITES and not region.access & _WRITE:
-        report.find("post-access", "access", "the window lets the peer write into the region, which has no LOCAL_WRITE",
-                    given=f"{wanted:#x}", allowed="REMOTE_READ", fix="register it with LOCAL_WRITE")
-    if as_int(post.length) == 0:
-        report.find("post-sge", "length", "a window of type 2 is bound to at least 1 byte", given=0, allowed="1…",
-                    fix="to take its key away, LOCAL_INV")
-
-
-def _allowed(
-    report: Report, request: Request, name: str, region: Region, post: Post, opcode: WROpcode | None
-) -> None:  # fmt: skip
-    if opcode is _Op.BIND_MW:
-        _window(report, name, region, post)
-    ours = request.qp.pd
-    if ours is not None and region.pd is not None and ours != region.pd:
-        whose = _owner(post)
-        report.find("post-pd", f"{name}.lkey", f"the region is of protection domain {region.pd}, the {whose} of "
-                    f"{ours}", given=region.pd, allowed=str(ours), fix=f"register it in the {whose}'s domain")
-    writes = post.queue != "send" or opcode in _WRITES_HERE
-    if region.access is None or not writes:
-        return
-    if not region.access & _WRITE:
-        report.find("post-access", f"{name}.lkey", "the work writes into the region, which has no LOCAL_WRITE",
-                    given=f"{region.access:#x}", allowed="LOCAL_WRITE", fix="register it with LOCAL_WRITE")
-    elif opcode is _Op.RDMA_READ and not region.access & AccessFlag.REMOTE_WRITE and (
-        is_iwarp(request, driver_of(request.device.driver))
-    ):
-        report.find("post-access", f"{name}.lkey", "on iWARP a read answers with a write: most adapters want "
-                    "REMOTE_WRITE on the region that it fills", severity="warning", given=f"{region.access:#x}",
-                    fix="register it with REMOTE_WRITE")

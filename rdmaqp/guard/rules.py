@@ -109,6 +109,13 @@ RULES: Mapping[str, RuleInfo] = MappingProxyType({
     ),
     "post-full": RuleInfo("error", "the queue is full", "ibv_create_qp(3)"),
     "post-stuck": RuleInfo("warning", "it fills the send queue, and nothing will free it", _SPEC),
+    "post-mtu": RuleInfo(
+        "error", "a datagram is longer than a packet: it is not sent, and nobody says so",
+        f"{_SPEC}, C10-93.1.1; Linux sw/rxe/rxe_req.c, rxe_requester()",
+    ),
+    "post-grh": RuleInfo(
+        "warning", "a datagram's receive has no room for the route header", "ibv_post_recv(3); ibv_create_ah_from_wc(3)"
+    ),
     "post-pd": RuleInfo("error", "the region belongs to another protection domain", _SPEC),
     "post-key": RuleInfo("warning", "none of the known regions has this key", "ibv_reg_mr(3)"),
     "post-access": RuleInfo("error", "the region does not allow what the work does to it", _SPEC),

@@ -6,9 +6,13 @@ Values stand here as the caller gave them: the guard says what is wrong with the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from rdmaqp.model.enums import Named, NamedFlag
+
+#: The first bytes of every receive of a datagram are the global route header's (ibv_post_recv(3)), whether the packet
+#: had one or not: a receive has room for these and for the message.
+GRH_BYTES: Final = 40
 
 
 class WROpcode(Named):

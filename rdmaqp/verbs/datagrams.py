@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from rdmaqp.model.acts import GRH_BYTES
 from rdmaqp.model.enums import QPType
 from rdmaqp.model.steps import address_vector
 from rdmaqp.verbs import address
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.slices import Slice
     from rdmaqp.verbs.work_completion import WorkCompletion
-
-#: The first bytes of every receive of a datagram are the global route header's (ibv_post_recv(3)), whether the packet
-#: had one or not: a receive has room for these and for the message.
-GRH_BYTES: Final = 40
 
 
 def payload(received: MemoryRegion | Slice, wc: WorkCompletion) -> Slice:

@@ -219,6 +219,8 @@ class QueuePair(Historian):
         if result:
             raise self._failure(result, state, goal, lambda: asked or modify.request(self, attr, mask, None, state))
         self._note(attr, mask)
+        if self.raw.datagram and asked is not None and asked.port.active_mtu:
+            self.raw.max_datagram = asked.port.active_mtu
         self.last_state = goal
         if goal is QPState.RESET:
             self.calls.clear()

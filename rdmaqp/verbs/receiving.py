@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rdmaqp.errors import ClosedError
+from rdmaqp.model.facts import PortFacts
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.chain import Chain
@@ -140,6 +141,10 @@ class Receiving(Resource):
     def signaled(self) -> bool | None:
         """Whether one of the sends under way is signaled; ``None`` of what has no sends."""
         return None
+
+    def port_facts(self) -> PortFacts:
+        """Of the port that it sends from, where that limits what is posted; else nothing is known."""
+        return PortFacts()
 
     #: Whether all its sends are.
     sq_sig_all = False

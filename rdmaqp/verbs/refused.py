@@ -156,7 +156,10 @@ def _request(to: Receiving, facts: QPFacts, one: Posted, named: Iterable[MemoryR
         inline=one.inline, signaled=one.signaled, sge=pieces, access=one.access,
     )
     known = [*named, *context.regions()]
-    return Request(qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts)
+    return Request(
+        qp=facts, post=post, mrs=tuple(_facts(mr, context) for mr in known), device=context.facts,
+        port=to.port_facts(),
+    )  # fmt: skip
 
 
 def _facts(mr: MemoryRegion, here: Context) -> Region:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.errors import ClosedError
+from rdmaqp.errors import ClosedError, VerbsError
 from rdmaqp.guard.posting import opcodes_of
 from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.model.request import QPFacts
@@ -35,6 +35,7 @@ from rdmaqp.verbs.work import (
 )
 
 if TYPE_CHECKING:
+    from rdmaqp.model.facts import PortFacts
     from rdmaqp.model.request import QPCap
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.domain import ProtectionDomain
@@ -78,7 +79,7 @@ class WorkQueues(Receiving):
             "send_states": _bits(_SENDS - refused["send"]), "recv_states": _bits(_RECEIVES - refused["recv"]),
             "opcodes": takes, "max_send_sge": cap.max_send_sge, "max_recv_sge": cap.max_recv_sge,
             "max_inline_data": cap.max_inline_data, "sq_sig_all": self.sq_sig_all, "state": 1 << QPState.RESET,
-            "datagram": self.type is QPType.UD, "extended": self.type is QPType.XRC_SEND,
+            "datagram": self.type is QPType.UD, "max_datagram": 0xFFFFFFFF, "extended": self.type is QPType.XRC_SEND,
         }  # fmt: skip
 
     def open_queues(self, handle: Any) -> None:
@@ -160,6 +161,16 @@ class WorkQueues(Receiving):
         return QPFacts(
             type=self.type, qp_num=self.qp_num, cap=self.cap, srq=self.srq is not None, pd=self.pd.number
         )
+
+    def port_facts(self) -> PortFacts:
+        """Of the port that a datagram leaves by, which is one packet of that port's; else nothing is known."""
+        number = getattr(self, "port_num", None)
+        if self.type is not QPType.UD or number is None:
+            return super().port_facts()
+        try:
+            return self.pd.context.port(number).facts
+        except VerbsError:  # the judge then says that it does not know the MTU
+            return super().port_facts()
 
     # ------------------------------------------------------------------ one request
 

@@ -144,6 +144,22 @@ def test_a_receive_without_room_for_the_header_takes_no_datagram(
     assert 1 not in found or not found[1].ok
 
 
+def test_a_datagram_longer_than_a_packet_is_refused_since_the_kernel_loses_it_in_silence(
+    datagrams: tuple[Pair, list[rdmaqp.Endpoint]], pd: rdmaqp.ProtectionDomain, cq: rdmaqp.CompletionQueue
+) -> None:
+    (asker, helper), records = datagrams
+    mtu = pd.context.port(1).query().active_mtu
+    to, there = asker.destination(records[1]), pd.alloc_mr(GRH + 2 * mtu)
+    helper.recv(there, wr_id=1)
+    assert rules_of(asker.send, filled(pd, 1, mtu + 1), to=to) == ["post-mtu"]
+    with rdmaqp.policy("off"):
+        asker.send(filled(pd, 1, mtu + 1), to=to, wr_id=2)
+    asker.send(filled(pd, 2, mtu), to=to, wr_id=3)
+    found = ended(cq, 3)  # the long one says SUCCESS too
+    assert found[1].byte_len == GRH + mtu
+    assert bytes(rdmaqp.payload(there, found[1]).buffer) == bytes(filled(pd, 2, mtu).buffer)
+
+
 def test_opcodes_that_are_not_the_types(
     unreliable: Pair, datagrams: tuple[Pair, list[rdmaqp.Endpoint]], pd: rdmaqp.ProtectionDomain
 ) -> None:

@@ -203,6 +203,8 @@ TRIGGERS: list[tuple[str, str, dict[str, Any]]] = [
     ("post-full", "error", with_(post("recv"), qp={"recv_posted": 16})),
     ("post-full", "error", with_(post("srq"), qp={"recv_posted": 16})),
     ("post-stuck", "warning", with_(post(signaled=False), qp={"outstanding": 15, "signaled": False})),
+    ("post-mtu", "error", with_(post(kind="UD", length=1025), port={"active_mtu": 1024})),
+    ("post-grh", "warning", post("recv", kind="UD", length=39)),
     ("post-key", "warning", with_(post(sge=[SGE[0] | {"lkey": 8}]), mrs=[MR])),
     ("post-access", "error", with_(post("recv", sge=SGE), mrs=[MR | {"access": []}])),
     ("post-access", "error", with_(post(opcode="BIND_MW", num_sge=0, sge=SGE), mrs=[MR])),

@@ -48,7 +48,7 @@ def test_the_names_of_the_contract_are_all_there() -> None:
     assert set(CONTRACT) <= set(RULES)
     ours = set(RULES) - set(CONTRACT)
     assert ours == {"driver-unknown", "value-rounded", "src-path-bits", "dead-peer-time", "post-access", "post-stuck",
-                    "rd-atomic-raised"}
+                    "rd-atomic-raised", "post-mtu", "post-grh"}
 
 
 def test_no_rule_is_found_under_a_name_that_is_not_listed() -> None:

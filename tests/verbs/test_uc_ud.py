@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from null_side import calls, connected, error_of, rdmaqp, said, side
+from null_side import calls, connected, error_of, rdmaqp, said, side, stub
 
 if TYPE_CHECKING:
     from conftest import Null
@@ -171,3 +172,59 @@ def test_what_the_types_do_not_take(null: Null) -> None:
     assert texts.pop("no Q_Key").startswith("the record has no qkey")
     assert "needs a destination" in texts.pop("UD without a destination")
     assert not texts
+
+
+def one_packet(way: str) -> list[Any]:
+    """A datagram as long as a packet, and one byte longer, posted in each way; a receive a byte too short."""
+    one = side(qp_type="UD", size=2048, max_send_sge=2)
+    one.qp.activate(one.qp.endpoint(psn=1))
+    to = one.qp.destination(one.qp.endpoint(psn=1, qkey=0x11111111))
+    region, found = one.mr, []
+    for length in (1024, 1025):
+        work = rdmaqp.Send(region[0:length], to=to)
+        halves = rdmaqp.Send([region[0:1000], region[1000:length]], to=to)
+        records = rdmaqp.SendRecords(1)
+        records[0] = work
+        post = {"object": lambda work=work: one.qp.post(work), "chain": lambda work=work: one.qp.chain(work).post(),
+                "records": lambda records=records: one.qp.post_sends(records),
+                "pieces": lambda halves=halves: one.qp.post(halves)}[way]  # fmt: skip
+        try:
+            post()
+            found.append(None)
+        except rdmaqp.GuardError as error:
+            found.append(said(error))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        one.qp.recv(region[0:40])
+        short = len(warned)
+        one.qp.recv(region[0:39])
+    return [found, one.qp.outstanding, short, [str(each.message) for each in warned], one.qp.recv_posted]
+
+
+@pytest.mark.parametrize("way", ["object", "chain", "records", "pieces"])
+def test_a_datagram_is_one_packet(null: Null, way: str) -> None:
+    (fits, refused), outstanding, none, (warning,), receives = null.run(one_packet, way, ACTIVE_MTU=1024)
+    assert fits is None
+    assert refused["errors"] == [["post-mtu", "length"]]
+    assert "Nothing is sent, and the completion says SUCCESS all the same" in refused["text"]
+    assert outstanding == 1
+    assert none == 0
+    assert warning.startswith("length: 39 bytes have no room for the 40 of the global route header")
+    assert receives == 2
+
+
+def grown() -> list[Any]:
+    """The port's MTU is raised once the queue pair is up: what fits now is let through."""
+    one = side(qp_type="UD", size=4096)
+    one.qp.activate(one.qp.endpoint(psn=1))
+    to = one.qp.destination(one.qp.endpoint(psn=1, qkey=0x11111111))
+    stub(ACTIVE_MTU=4096)
+    one.qp.send(one.mr[0:4096], to=to)
+    with rdmaqp.policy("warn", ignore=["post-mtu"]):
+        stub(ACTIVE_MTU=1024)
+        one.qp.send(one.mr[0:4096], to=to)
+    return [one.qp.outstanding, said(error_of(one.qp.send, one.mr[0:2048], to=to))["errors"]]
+
+
+def test_the_ports_mtu_is_asked_for_where_it_matters(null: Null) -> None:
+    assert null.run(grown, ACTIVE_MTU=1024) == [2, [["post-mtu", "length"]]]

@@ -77,6 +77,7 @@ struct rdmaqp_qp {
 	uint32_t max_inline_data;
 	int sq_sig_all;
 	int datagram;
+	uint32_t max_datagram; /* of a datagram's bytes: the port's MTU, once it is known */
 	int extended; /* XRC_SEND: each request names a remote shared receive queue */
 	int error;
 	const char *verb;

@@ -173,16 +173,16 @@ static int rdmaqp_ring_doorbell(struct rdmaqp_qp *qp)
 	return error;
 }
 
-/* The number of the first of n receives that may not be posted; n where all may. */
-static uint32_t first_unfit(struct rdmaqp_domain *domain, uint32_t max_sge, const struct rdmaqp_recv_record *records,
-			    uint32_t n)
+/* The number of the first of n receives that may not be posted, or has less than so many bytes; n where all may. */
+static uint32_t first_unfit(struct rdmaqp_domain *domain, uint32_t max_sge, uint32_t least,
+			    const struct rdmaqp_recv_record *records, uint32_t n)
 {
 	struct reach last = { .length = 0 };
 	uint32_t at;
 
 	enter(&domain->lock);
 	for (at = 0; at < n; at++)
-		if ((records[at].length && !max_sge) ||
+		if ((records[at].length && !max_sge) || records[at].length < least ||
 		    !reaches(domain, records[at].addr, records[at].length, records[at].lkey, 1, &last))
 			break;
 	leave(&domain->lock);
@@ -195,7 +195,7 @@ static int check_receives(struct rdmaqp_qp *qp, const struct rdmaqp_recv_record 
 
 	if (!takes_receives(qp, n))
 		return refuse(qp, 0);
-	at = first_unfit(qp->domain, qp->max_recv_sge, records, n);
+	at = first_unfit(qp->domain, qp->max_recv_sge, qp->datagram ? sizeof(struct ibv_grh) : 0, records, n);
 	return at < n ? refuse(qp, at) : 0;
 }
 

@@ -33,7 +33,7 @@ static int check_shared(struct rdmaqp_srq *srq, const struct rdmaqp_recv_record 
 
 	if (!has_room(&srq->queue, n))
 		return refuse_shared(srq, 0);
-	at = first_unfit(srq->domain, srq->max_sge, records, n);
+	at = first_unfit(srq->domain, srq->max_sge, 0, records, n);
 	return at < n ? refuse_shared(srq, at) : 0;
 }
 
