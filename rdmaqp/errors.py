@@ -51,7 +51,12 @@ class RdmaqpError(Exception):
 
     All can be pickled, so that a pool of processes hands them on; an attribute that belongs to a device is ``None``
     there.
+
+    Attributes:
+        so_far: what had come before it, in plain types, for a program that asked for JSON.
     """
+
+    so_far: Mapping[str, Any] = MappingProxyType({})
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value if _travels(value) else None for name, value in vars(self).items()}

@@ -83,7 +83,9 @@ def run(args: argparse.Namespace) -> int:
     with Show(quiet=args.json) as show:
         try:
             result = _measure(args, host, options, show)
-        except (RdmaqpError, KeyboardInterrupt):
+        except (RdmaqpError, KeyboardInterrupt) as error:
+            if isinstance(error, RdmaqpError):
+                error.so_far = {"rows": show.rows}
             if (args.loopback or host) and not args.json:
                 show.what_came(kind)
             raise

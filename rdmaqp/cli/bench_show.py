@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -38,6 +38,11 @@ class Show(Telling, Observer):
     def measured(self, row: Row) -> None:
         """A case is done: it is kept, should a later one fail."""
         self._rows.append(row)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures so far, for a program."""
+        return [row.to_dict() for row in self._rows]
 
     def what_came(self, kind: str) -> None:
         """The figures of those cases that were done before one failed, or somebody lost patience."""

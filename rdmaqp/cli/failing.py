@@ -53,7 +53,7 @@ def show(error: Exception, *, as_json: bool) -> None:
 
 def as_dict(error: Exception) -> dict[str, Any]:
     """What is known of *error*: its text, its kind, and what the guard found and concluded, if it did."""
-    told: dict[str, Any] = {"error": str(error), "kind": type(error).__name__}
+    told: dict[str, Any] = {"error": str(error), "kind": type(error).__name__, **getattr(error, "so_far", {})}
     report = getattr(error, "report", None)
     if report is not None and report.findings:
         told["findings"] = [finding.to_dict() for finding in report.findings]

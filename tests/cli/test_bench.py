@@ -107,6 +107,15 @@ def test_what_had_been_measured_is_shown_where_a_later_case_fails(null_device: N
     assert "WRITE" not in done.stdout
 
 
+def test_a_program_is_told_of_them_too(null_device: NullDevice) -> None:
+    arguments = ("--loopback", "-n", 9, "--op", "send,write", "-s", 64, "--timeout", 0.5, "--json")
+    done = bench(null_device, *arguments)
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert "nothing has moved" in told["error"]
+    assert {row["operation"] for row in told["rows"]} == {"send"}
+
+
 def test_a_picture_that_cannot_be_written_takes_no_figures_along(null_device: NullDevice, tmp_path: Path) -> None:
     arguments = ("--loopback", "-n", 9, "--op", "send", "-s", 64, "--svg", tmp_path / "nowhere" / "bench.svg")
     done = bench(null_device, *arguments)
