@@ -100,7 +100,8 @@ def make() -> cffi.FFI:
         libraries=["ibverbs"],
         # So that a change of theirs builds it again; MANIFEST.in brings them into the sdist.
         depends=["build_ffi.py", *(f"{FOLDER}/{name}" for name in {*C_FILES, *CDEFS})],
-        extra_compile_args=["-O2", "-std=gnu11", "-Wall"],
+        # Aligned, so that a loop's speed does not hang on what happens to stand before it: a tenth of a request's cost.
+        extra_compile_args=["-O2", "-falign-functions=64", "-falign-loops=32", "-std=gnu11", "-Wall"],
     )
     return builder
 

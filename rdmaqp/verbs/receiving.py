@@ -10,7 +10,7 @@ from rdmaqp.model.facts import PortFacts
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
 from rdmaqp.verbs.chain import Chain
-from rdmaqp.verbs.records import RecvRecords, records_in
+from rdmaqp.verbs.records import RecvRecords, recvs_in
 from rdmaqp.verbs.refused import (
     NO_DESTINATION,
     NO_RECORD,
@@ -63,7 +63,7 @@ class Receiving(Resource):
     def post_recvs(self, records: Any, count: int | None = None) -> None:
         """Post an array of receives, or its first *count*: :class:`~rdmaqp.RecvRecords`, or :data:`RECV_DTYPE`."""
         post = getattr(native().lib, self.takes_recvs)
-        raw, n = records_in(records, RecvRecords)
+        raw, n = recvs_in(records)
         if count is not None:
             n = counted(n, count)
         result = post(self.raw, raw, n, 1)

@@ -6,7 +6,6 @@ read at once; without it, one entry at a time.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rdmaqp.verbs._native import native, pinned
@@ -24,7 +23,7 @@ from rdmaqp.verbs.work import (
 from rdmaqp.verbs.work_completion import WorkCompletion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
@@ -50,10 +49,6 @@ class _Records(Generic[_W]):
     _c_type: str
     _size: int
     _dtype: list[tuple[str, str]]
-    #: Makes the C array of a buffer; made when it is first needed.
-    _reader: Any = None
-    #: The last NumPy type that was found to have the fields of these.
-    _seen: Any = None
 
     def __init__(self, n: int) -> None:
         if n < 1:
@@ -113,36 +108,67 @@ def record_of(work: Work | Recv) -> tuple[int, ...]:
     return work.as_record(*where)
 
 
-def records_in(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
-    """The records in *memory*, one of ours or any buffer of the same layout, and how many there are.
+def _taker(kind: type[_Records[Any]]) -> Callable[[Any], tuple[Any, int]]:
+    """A function that finds the records in memory: one of ours, or any buffer of the same layout; and their number.
 
-    Raises:
-        TypeError: it has no buffer.
-        ValueError: its length is no multiple of a record's, its fields are others, or it has gaps.
+    It is a function of one kind, and not of a *kind*, as each post calls it. It raises:
+
+    TypeError: it has no buffer.
+    ValueError: its length is no multiple of a record's, its fields are others, or it has gaps.
     """
-    if type(memory) is kind:
-        return memory.raw, memory._n
-    # An array tells its size by itself; NumPy takes a microsecond to make a memoryview of a structured one.
+    seen: Any = None  # the last NumPy type that was found to have the fields of these
+    from_buffer: Any = None
+    array: Any = None
+
+    def records_in(memory: Any) -> tuple[Any, int]:
+        if type(memory) is kind:
+            return memory.raw, memory._n
+        # An array tells its type by itself; NumPy takes a microsecond to make a memoryview of a structured one.
+        try:
+            if memory.dtype is seen:  # whole records, then; that they have no gaps, from_buffer() sees
+                raw = from_buffer(array, memory)
+                return raw, len(raw)
+        except AttributeError:
+            return _in_buffer(memory, kind)
+        except (ValueError, BufferError):
+            raise _with_gaps(memory.nbytes) from None
+        return in_array(memory)
+
+    def in_array(memory: Any) -> tuple[Any, int]:
+        nonlocal seen, from_buffer, array
+        _require_fields(memory.dtype, kind)
+        count, ffi = _whole(memory.nbytes, kind), native().ffi
+        from_buffer, array = ffi.from_buffer, ffi.typeof(f"{kind._c_type}[]")
+        if memory.dtype.itemsize == kind._size:  # single bytes may be anything the next time
+            seen = memory.dtype
+        try:
+            return from_buffer(array, memory), count
+        except (ValueError, BufferError):
+            raise _with_gaps(memory.nbytes) from None
+
+    return records_in
+
+
+def _in_buffer(memory: Any, kind: type[_Records[Any]]) -> tuple[Any, int]:
+    if isinstance(memory, _Records):
+        raise TypeError(f"these are {type(memory).__name__}, and {kind.__name__} are wanted")
+    view = memoryview(memory)
+    _require_size(view.itemsize, kind)
+    count = _whole(view.nbytes, kind)
     try:
-        length, layout = memory.nbytes, memory.dtype
-    except AttributeError:
-        if isinstance(memory, _Records):
-            raise TypeError(f"these are {type(memory).__name__}, and {kind.__name__} are wanted") from None
-        memory = memoryview(memory)
-        length = memory.nbytes
-        _require_size(memory.itemsize, kind)
-    else:
-        if layout is not kind._seen:
-            _require_fields(layout, kind)
-    size = kind._size
-    if length % size:
-        raise ValueError(f"{length} bytes are no run of records of {size} bytes each")
-    try:
-        if isinstance(memory, memoryview):
-            return pinned(memory, f"{kind._c_type} *"), length // size
-        return (kind._reader or _make_reader(kind))(memory), length // size
+        return pinned(view, f"{kind._c_type} *"), count
     except (ValueError, BufferError):
-        raise ValueError(f"these {length} bytes have gaps or another order: records are one run of memory") from None
+        raise _with_gaps(view.nbytes) from None
+
+
+def _whole(length: int, kind: type[_Records[Any]]) -> int:
+    if length % kind._size:
+        raise ValueError(f"{length} bytes are no run of records of {kind._size} bytes each")
+    return length // kind._size
+
+
+def _with_gaps(length: int) -> ValueError:
+    return ValueError(f"these {length} bytes have gaps or another order: records are one run of memory")
 
 
 def _require_size(item: int, kind: type[_Records[Any]]) -> None:
@@ -164,13 +190,9 @@ def _require_fields(layout: Any, kind: type[_Records[Any]]) -> None:
                 f"these records have no {name} of {wanted[name]} where C looks for it: make the array with "
                 f"{'SEND' if kind is SendRecords else 'RECV'}_DTYPE"
             )
-    kind._seen = layout
 
 
-def _make_reader(kind: type[_Records[Any]]) -> Any:
-    ffi = native().ffi
-    kind._reader = partial(ffi.from_buffer, ffi.typeof(f"{kind._c_type}[]"))
-    return kind._reader
+sends_in, recvs_in = _taker(SendRecords), _taker(RecvRecords)
 
 
 class Completions:

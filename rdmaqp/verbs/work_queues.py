@@ -18,7 +18,7 @@ from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.model.request import QPFacts
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs.receiving import Receiving, counted, needs_chain
-from rdmaqp.verbs.records import SendRecords, record_of, records_in
+from rdmaqp.verbs.records import record_of, sends_in
 from rdmaqp.verbs.refused import Posted
 from rdmaqp.verbs.slices import Slice
 from rdmaqp.verbs.window import Bind, MemoryWindow
@@ -89,6 +89,8 @@ class WorkQueues(Receiving):
         self._slots = ffi.new("struct rdmaqp_slot[]", size)
         self.raw = ffi.new("struct rdmaqp_qp *", self.account(handle, self._slots, size - 1))
         self._native_sends = lib.rdmaqp_post_sends
+        self._one = ffi.new("struct rdmaqp_send_record[]", 1)
+        self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
         shared = self.srq
         self.raw.receives = ffi.addressof(self.raw, "rq") if shared is None else ffi.addressof(shared.raw, "queue")
@@ -243,7 +245,7 @@ class WorkQueues(Receiving):
 
         *records* is a :class:`~rdmaqp.SendRecords`, or a NumPy array or other buffer of :data:`~rdmaqp.SEND_DTYPE`.
         """
-        raw, n = records_in(records, SendRecords)
+        raw, n = sends_in(records)
         if count is not None:
             n = counted(n, count)
         result = self._native_sends(self.raw, raw, n, 1)

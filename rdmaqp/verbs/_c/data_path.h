@@ -77,7 +77,6 @@ struct rdmaqp_qp {
 	uint32_t max_inline_data;
 	int sq_sig_all;
 	int datagram;
-	uint32_t max_datagram; /* of a datagram's bytes: the port's MTU, once it is known */
 	int extended; /* XRC_SEND: each request names a remote shared receive queue */
 	int error;
 	const char *verb;
@@ -92,6 +91,7 @@ struct rdmaqp_qp {
 	uint64_t recv_first_failed;
 	int has_cause;        /* since the last RESET */
 	struct ibv_wc cause;  /* the first, of either queue, that failed and was not only flushed */
+	uint32_t max_datagram; /* of a datagram's bytes: the port's MTU, once that is known */
 };
 
 /* A shared receive queue. Whichever of its queue pairs completes a receive frees the receive's room. */

@@ -93,6 +93,9 @@ static int check_sends(struct rdmaqp_qp *qp, const struct rdmaqp_send_record *re
 			return refuse(qp, at);
 		flags |= records[at].send_flags;
 	}
+	for (at = 0; at < n && checked && qp->datagram; at++) /* of TSO, which may be longer, there is no record */
+		if (records[at].length > qp->max_datagram)
+			return refuse(qp, at);
 	if (checked && n && !(flags & IBV_SEND_SIGNALED) && would_stick(&qp->sq, n))
 		return refuse(qp, n - 1);
 	return check_pointers(qp, records, n, checked);

@@ -55,8 +55,6 @@ static inline int record_fits(const struct rdmaqp_qp *qp, const struct rdmaqp_se
 		return 0;
 	if (bit & ATOMICS && record->length != 8)
 		return 0;
-	if (qp->datagram && record->length > qp->max_datagram) /* there is no record of a TSO, which may be longer */
-		return 0;
 	if (record->send_flags & IBV_SEND_INLINE)
 		return bit & INLINES && record->length <= qp->max_inline_data;
 	return reaches(qp->domain, record->addr, record->length, record->lkey, !!(bit & WRITES_HERE), last);
