@@ -112,7 +112,7 @@ def transfer(
 
     Args:
         timeout: seconds; ``None`` waits for ever.
-        tick: called every 20 ms or so.
+        tick: called every 10 ms or so.
 
     Raises:
         DeadlineError: *timeout* seconds are over; call again to go on.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from null_side import calls, connected, error_of, said, side, stub
 
+from rdmaqp.verbs.completion import SLICE_NS
+
 if TYPE_CHECKING:
     from conftest import Null
 
@@ -75,7 +77,7 @@ def polls() -> int:
 
 def test_a_wait_on_a_channel_sleeps(null: Null) -> None:
     # Thrice a slice: before the event is asked for, then, and when the time is over.
-    assert null.run(polls) <= 3 * 0.5e9 / 20e6 + 3
+    assert null.run(polls) <= 3 * 0.5e9 / SLICE_NS + 3
 
 
 def others_go_on(events: bool) -> int:
