@@ -41,7 +41,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 n, index = int(sys.argv[1]), int(sys.argv[2])
 context = Context(name=sys.argv[3])
 pd, cq = PD(context), CQ(context, 1000)
-gid = context.query_gid(1, index).gid
+gid = context.query_gid(1, index)
 start = time.perf_counter()
 made = [QP(pd, QPInitAttr(qp_type=2, scq=cq, rcq=cq, cap=QPCap(max_send_wr=16, max_recv_wr=16))) for _ in range(n)]
 done = time.perf_counter()
@@ -103,7 +103,10 @@ def memory(way: Way, context: rdmaqp.Context, n: int, index: int) -> tuple[float
 
 def other(command: list[str]) -> list[float]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [float(part) for part in done.stdout.split()] if done.returncode == 0 else []
+    if done.returncode:
+        print(f"{command[0]} is left out: {done.stderr.strip() or done.returncode}", flush=True)
+        return []
+    return [float(part) for part in done.stdout.split()]
 
 
 def main() -> None:
