@@ -88,8 +88,7 @@ class Agreement:
         steps = bring_up(self.local, remote, **self._options)
         refused = []
         for state, attr in ((QPState.INIT, steps.rtr), (QPState.RTR, steps.rts)):
-            report = check(request(self._qp, attr, None, as_agreed(self.local, remote), state))
-            report.findings[:] = [finding for finding in report.findings if finding.rule not in rules.ignore]
+            report = rules.without_ignored(check(request(self._qp, attr, None, as_agreed(self.local, remote), state)))
             if report.errors:
                 # Its last line would name a state that the queue pair has not come to.
                 refused.append(report.render().removesuffix(f"\n{report.tail}"))

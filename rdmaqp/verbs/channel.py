@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
 from rdmaqp.model.arguments import checked
 from rdmaqp.verbs._native import check, check_pointer, native
+from rdmaqp.verbs.completion import deadline
 from rdmaqp.verbs.watching import Watched
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class CompletionChannel(Watched):
             ClosedError: the channel was closed meanwhile.
             VerbsError: the channel is broken.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline("get_event", timeout)
         waiter = select.poll()
         waiter.register(self.fd, select.POLLIN)
         while True:

@@ -12,7 +12,7 @@ from rdmaqp.errors import ClosedError, DeadlineError, VerbsError
 from rdmaqp.model.enums import AsyncEventType
 from rdmaqp.verbs._native import native
 from rdmaqp.verbs._resource import Resource
-from rdmaqp.verbs.completion import SLICE_NS
+from rdmaqp.verbs.completion import SLICE_NS, deadline
 from rdmaqp.verbs.event_thread import EventThread
 from rdmaqp.verbs.watching import Watched
 
@@ -84,7 +84,7 @@ class AsyncEvents(Watched):
             ClosedError: it was closed meanwhile, or the device was.
             VerbsError: the device cannot be read from.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline("wait", timeout)
         closings = self.closings
         while self.closings == closings:
             left = SLICE_NS if end is None else max(0, min(int((end - time.monotonic()) * 1e9), SLICE_NS))

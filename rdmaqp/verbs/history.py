@@ -91,12 +91,6 @@ class Historian(Pausing):
     #: The way that it went in C as one of many: what follows is told by it when somebody asks.
     _story: Story | None = None
 
-    def _begin_history(self) -> None:
-        """Begin what is told below at once. The first use of a cached property makes all look-ups slower from then on:
-        a single queue pair, whose every post looks something up, has none of them (CPython, ``_PyObject_GetDictPtr``).
-        """
-        self._attempts, self.transitions, self.calls, self.report = deque(maxlen=REMEMBERED), [], {}, None
-
     @cached_property
     def _attempts(self) -> deque[Attempt]:
         return deque(() if self._story is None else self._story.attempts(), REMEMBERED)

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rdmaqp.errors import VerbsError
 from rdmaqp.model.arguments import checked
-from rdmaqp.model.enums import QPState
+from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.model.steps import CUSTOMARY, BringUp, address_vector, as_agreed, bring_up, is_connected, step_to
 from rdmaqp.verbs import datagrams
 from rdmaqp.verbs.work_queues import WorkQueues
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rdmaqp.guard import Policy, Report
     from rdmaqp.model.attributes import AddressVector, QPAttr
     from rdmaqp.model.endpoint import Endpoint
+    from rdmaqp.model.facts import PortFacts
     from rdmaqp.verbs.memory import MemoryRegion
     from rdmaqp.verbs.slices import Slice
     from rdmaqp.verbs.work import Destination
@@ -157,6 +159,15 @@ class Moves(WorkQueues):
         if qkey is None:
             qkey = None if self.local is None else self.local.qkey
         return datagrams.reply(self.pd, self.port_num or 1, wc, received, CUSTOMARY["qkey"] if qkey is None else qkey)
+
+    def port_facts(self) -> PortFacts:
+        """Of the port that a datagram leaves by, which is one packet of that port's; else nothing is known."""
+        if self.type is not QPType.UD or self.port_num is None:
+            return super().port_facts()
+        try:
+            return self.pd.context.port(self.port_num).facts
+        except VerbsError:  # the judge then says that it does not know the MTU
+            return super().port_facts()
 
     # ------------------------------------------------------------------ what a queue pair has besides
 

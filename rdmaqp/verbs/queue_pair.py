@@ -70,8 +70,6 @@ class QueuePair(Historian):
         #: What to say where the state is only the last known.
         self._doubt = ""
         if member is None:
-            self._begin_history()
-            self._answers = modify.Answers()
             cap = parts.fitted(cap, self.type)
             ask_guard(lambda: parts.creation(self.type, cap))
             parts.require_fitting(self.type)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rdmaqp.errors import ClosedError, VerbsError
+from rdmaqp.errors import ClosedError
 from rdmaqp.guard.posting import opcodes_of
 from rdmaqp.model.enums import QPState, QPType
 from rdmaqp.model.request import QPFacts
@@ -35,7 +35,6 @@ from rdmaqp.verbs.work import (
 )
 
 if TYPE_CHECKING:
-    from rdmaqp.model.facts import PortFacts
     from rdmaqp.model.request import QPCap
     from rdmaqp.verbs.completion import CompletionQueue
     from rdmaqp.verbs.domain import ProtectionDomain
@@ -89,8 +88,6 @@ class WorkQueues(Receiving):
         self._slots = ffi.new("struct rdmaqp_slot[]", size)
         self.raw = ffi.new("struct rdmaqp_qp *", self.account(handle, self._slots, size - 1))
         self._native_sends = lib.rdmaqp_post_sends
-        self._one = ffi.new("struct rdmaqp_send_record[]", 1)
-        self._one_bytes = memoryview(ffi.buffer(self._one))
         self.last_state = QPState.RESET
         shared = self.srq
         self.raw.receives = ffi.addressof(self.raw, "rq") if shared is None else ffi.addressof(shared.raw, "queue")
@@ -163,16 +160,6 @@ class WorkQueues(Receiving):
         return QPFacts(
             type=self.type, qp_num=self.qp_num, cap=self.cap, srq=self.srq is not None, pd=self.pd.number
         )
-
-    def port_facts(self) -> PortFacts:
-        """Of the port that a datagram leaves by, which is one packet of that port's; else nothing is known."""
-        number = getattr(self, "port_num", None)
-        if self.type is not QPType.UD or number is None:
-            return super().port_facts()
-        try:
-            return self.pd.context.port(number).facts
-        except VerbsError:  # the judge then says that it does not know the MTU
-            return super().port_facts()
 
     # ------------------------------------------------------------------ one request
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from null_connection import in_threads
+from null_connection import in_asyncio, in_threads
 from null_side import rdmaqp, stub
 
 from rdmaqp.connection import agreement_many
@@ -29,16 +28,8 @@ def agreed(way: str) -> dict[str, Any]:
                            lambda exchange: exchange.agree_all(there, timeout=10, told={"name": "b"}, retry_cnt=3),
                            b"a secret of some length")  # fmt: skip
     else:
-        async def both() -> list[Any]:
-            async with rdmaqp.listen(0) as server:
-                client, exchange = await asyncio.gather(
-                    rdmaqp.AsyncExchange.connect("127.0.0.1", server.port, 10), server.accept(10)
-                )
-                async with client, exchange:
-                    return list(await asyncio.gather(exchange.agree_all(here, timeout=10, told={"name": "a"}),
-                                                     client.agree_all(there, timeout=10, told={"name": "b"})))
-
-        found = asyncio.run(both())
+        found = in_asyncio(lambda exchange: exchange.agree_all(here, timeout=10, told={"name": "a"}),
+                           lambda exchange: exchange.agree_all(there, timeout=10, told={"name": "b"}))  # fmt: skip
     ours, theirs = found
     return {
         "states": [qps.where_now() for qps in (here, there)],

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from null_connection import in_threads
+from null_connection import in_asyncio, in_threads
 from null_side import QPState, calls, rdmaqp, side, stub
 
 if TYPE_CHECKING:
@@ -38,18 +37,10 @@ def agreed(way: str) -> Any:
             b"a secret of some length",
         )  # fmt: skip
     else:
-        async def both() -> list[Any]:
-            async with rdmaqp.listen(0) as server:
-                client, exchange = await asyncio.gather(
-                    rdmaqp.AsyncExchange.connect("127.0.0.1", server.port, 10), server.accept(10)
-                )
-                async with client, exchange:
-                    return list(await asyncio.gather(
-                        exchange.agree(here.qp, records[0], timeout=10, prepare=receives(here, 3)),
-                        client.agree(there.qp, records[1], timeout=10, prepare=receives(there, 5)),
-                    ))
-
-        found = asyncio.run(both())
+        found = in_asyncio(
+            lambda exchange: exchange.agree(here.qp, records[0], timeout=10, prepare=receives(here, 3)),
+            lambda exchange: exchange.agree(there.qp, records[1], timeout=10, prepare=receives(there, 5)),
+        )
     assert [one.qp.state for one in (here, there)] == [QPState.RTS, QPState.RTS]
     return [summary(one) for one in found]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -68,3 +69,17 @@ def in_threads(server: Callable[[Any], Any], client: Callable[[Any], Any], secre
         one(1, rdmaqp.Exchange.connect("127.0.0.1", listener.port, 10, secret=secret), client)
         other.join(10)
     return found
+
+
+def in_asyncio(server: Callable[[Any], Any], client: Callable[[Any], Any]) -> list[Any]:
+    """The same in one event loop: what *server* and *client*, which are awaited, return."""
+
+    async def both() -> list[Any]:
+        async with rdmaqp.listen(0) as listener:
+            ours, theirs = await asyncio.gather(
+                listener.accept(10), rdmaqp.AsyncExchange.connect("127.0.0.1", listener.port, 10)
+            )
+            async with theirs, ours:
+                return list(await asyncio.gather(server(ours), client(theirs)))
+
+    return asyncio.run(both())

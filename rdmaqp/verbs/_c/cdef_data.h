@@ -10,7 +10,6 @@ void rdmaqp_end_domain(struct rdmaqp_domain *domain);
 
 void rdmaqp_forget_work(struct rdmaqp_qp *qp);
 int rdmaqp_add_pair(struct rdmaqp_cq *cq, struct rdmaqp_qp *qp);
-void rdmaqp_drop_pair(struct rdmaqp_cq *cq, struct rdmaqp_qp *qp);
 void rdmaqp_end_cq(struct rdmaqp_cq *cq);
 int rdmaqp_poll(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc);
 int rdmaqp_wait(struct rdmaqp_cq *cq, int num_entries, struct ibv_wc *wc, int64_t slice_ns, const char **verb);

@@ -88,14 +88,6 @@ static int finds_the_same(struct rdmaqp_way *way, struct ibv_qp *qp)
 	return 1;
 }
 
-static int64_t wall_clock_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 /* All steps of one queue pair, which is in RESET. Returns 0, or the error of way->step. */
 static int take_steps(struct rdmaqp_way *way, struct rdmaqp_qp *qp, struct rdmaqp_follower *follower)
 {
@@ -103,7 +95,7 @@ static int take_steps(struct rdmaqp_way *way, struct rdmaqp_qp *qp, struct rdmaq
 	follower->dest_qp_num = way->dest_qp_nums[way->done];
 	follower->rq_psn = way->rq_psns[way->done];
 	follower->sq_psn = way->sq_psns[way->done];
-	follower->times[0] = wall_clock_ns();
+	follower->times[0] = clock_ns(CLOCK_REALTIME);
 	for (way->step = 0; way->step < RDMAQP_STEPS; way->step++) {
 		struct ibv_qp_attr attr = way->steps[way->step].attr;
 		int mask = way->steps[way->step].mask;
@@ -118,7 +110,7 @@ static int take_steps(struct rdmaqp_way *way, struct rdmaqp_qp *qp, struct rdmaq
 		if (way->error)
 			return way->error;
 		__atomic_store_n(&qp->state, 1u << attr.qp_state, __ATOMIC_RELEASE);
-		follower->times[++follower->taken] = wall_clock_ns();
+		follower->times[++follower->taken] = clock_ns(CLOCK_REALTIME);
 	}
 	return 0;
 }

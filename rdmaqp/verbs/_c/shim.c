@@ -21,12 +21,17 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
-static int64_t now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static int rdmaqp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr)
